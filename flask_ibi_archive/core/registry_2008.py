@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 from flask_ibi_archive.core.identifiers.grammar import canonical_address
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import hosts
-from flask_ibi_archive.core.protocol.inclusion import is_email
+from flask_ibi_archive.core.protocol.inclusion import create_parser, is_email
 from flask_ibi_archive.core.protocol.languages import parse_language
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.relations import is_format
@@ -43,6 +43,7 @@ VERBS = {
 MAX_URL, MAX_VALUE = 8192, 255
 
 _METADATA_URL = "metadataURL"
+_METADATA = (_METADATA_URL, "metadataLastUpdate", "metadataFormat", "metadataLanguage")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _FRACTION = re.compile(r"(?<=:[0-9]{2})[.,][0-9]+")
 #: An offset without minutes, which strptime does not know.
@@ -126,19 +127,6 @@ class RegistryAnswer(NamedTuple):
 # --- values --------------------------------------------------------------------------------------
 
 
-def _parser(
-    is_right: Callable[[str], object], expected: str, convert: Callable[[str], Any] = str
-) -> Callable[[str], Any]:
-    """Return a parser that checks a text and converts it."""
-
-    def parse(text: str) -> Any:
-        if not is_right(text):
-            raise ValueError(f"{text[:80]!a} should be {expected}")
-        return convert(text)
-
-    return parse
-
-
 def _parse_url(text: str) -> str:
     """Return an http or https URL in ASCII; the path and the query may be an IRI."""
     hosts.check_url(text)
@@ -165,13 +153,13 @@ def _parse_id(text: str) -> str:
     return parse_identifier(text).text
 
 
-_parse_port = _parser(
+_parse_port = create_parser(
     lambda text: re.fullmatch("[0-9]{1,5}", text) and 1 <= int(text) <= hosts.MAX_PORT,
     f"a number from 1 to {hosts.MAX_PORT}",
     int,
 )
-_parse_email = _parser(is_email, "an e-mail address, such as banon@dpi.inpe.br")
-_parse_format = _parser(is_format, 'a format: letters, digits, "_" and "-", as in oai_dc')
+_parse_email = create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br")
+_parse_format = create_parser(is_format, 'a format: letters, digits, "_" and "-", as in oai_dc')
 
 #: The name of the parameter of each argument, and the parser of its value.
 _ARGUMENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -187,7 +175,7 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "documentID": ("document_id", _parse_id),
     "originalDocument": (
         "is_original",
-        _parser(("yes", "no").__contains__, "yes or no", "yes".__eq__),
+        create_parser(("yes", "no").__contains__, "yes or no", "yes".__eq__),
     ),
     "newActorID": ("new_actor_id", _parse_id),
     "documentURL": ("url", _parse_url),
@@ -298,19 +286,11 @@ def format_registry_answer(answer: RegistryAnswer) -> bytes:
         flag = None if registration.is_copy else "yes" if is_original else "no"
         _add(element, actorID=registration.actor_id, originalDocument=flag)
         _add(element, documentURL=location.url, documentLastUpdate=location.updated_at)
-        for one in location.metadata:
-            _add(
-                ElementTree.SubElement(element, "metadata"),
-                metadataURL=one.url,
-                metadataLastUpdate=one.updated_at,
-                metadataFormat=one.format,
-                metadataLanguage=one.language,
-            )
-        _add(
-            element,
-            previousEditionURL=location.previous_edition_url,
-            nextEditionURL=location.next_edition_url,
-        )
+        for metadata in location.metadata:
+            values = zip(_METADATA, astuple(metadata), strict=True)
+            _add(ElementTree.SubElement(element, "metadata"), **dict(values))
+        previous, following = location.previous_edition_url, location.next_edition_url
+        _add(element, previousEditionURL=previous, nextEditionURL=following)
     ElementTree.indent(root)
     document: bytes = ElementTree.tostring(root, "utf-8", xml_declaration=True)
     return document + b"\n"

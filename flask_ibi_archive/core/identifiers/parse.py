@@ -153,12 +153,11 @@ def _explain_ibip(first: str, second: str) -> Reason:
 
 
 def _explain_repository_name(subdomain: str, word: str, year: str, rest: str) -> Reason:
-    return (
-        _explain_subdomain(subdomain)
-        or _explain_word_and_port(word)
-        or _explain_year(year)
-        or _explain_date(year, rest)
-    )
+    if reason := _explain_subdomain(subdomain) or _explain_word_and_port(word):
+        return reason
+    if len(year) != 4 or not year.isdigit() or year == "0000":
+        return Reason("year", value=year)
+    return _explain_date(year, rest)
 
 
 def _explain_subdomain(subdomain: str) -> Reason | None:
@@ -177,12 +176,6 @@ def _explain_word_and_port(part: str) -> Reason | None:
         return Reason("port_missing", sign=part[-1])
     if port and not port[0].isdigit():
         return Reason("port_not_digits", port=port[0])
-    return None
-
-
-def _explain_year(year: str) -> Reason | None:
-    if len(year) != 4 or not year.isdigit() or year == "0000":
-        return Reason("year", value=year)
     return None
 
 

@@ -149,17 +149,20 @@ def is_email(text: str) -> bool:
     return _EMAIL.fullmatch(text) is not None
 
 
-def create_parser(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
-    """Return a parser that checks a text and returns the same text.
+def create_parser(
+    is_right: Callable[[str], object], expected: str, convert: Callable[[str], Any] = str
+) -> Callable[[str], Any]:
+    """Return a parser that checks a text and converts it.
 
     :param is_right: returns a true value if a text is right.
     :param expected: a description of a right text, for the message of the ValueError.
+    :param convert: returns the value of a right text.
     """
 
-    def parse(text: str) -> str:
+    def parse(text: str) -> Any:
         if not is_right(text):
-            raise ValueError(f"{text!a} should be {expected}")
-        return text
+            raise ValueError(f"{text[:80]!a} should be {expected}")
+        return convert(text)
 
     return parse
 

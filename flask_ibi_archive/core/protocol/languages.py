@@ -35,17 +35,13 @@ def parse_language(text: str) -> str:
     Source: [R] Table 7.5 and Appendix A.
     """
     language, dash, country = text.partition("-")
-    if _is_language(language, dash, country):
-        return text
-    lower, upper = language.lower(), country.upper()
-    if _is_language(lower, dash, upper):
-        raise RefusedText("language_case", text=text[:80], right=f"{lower}{dash}{upper}")
+    for code, place in ((language, country), (language.lower(), country.upper())):
+        if code in LANGUAGES and (not dash or place in COUNTRIES):
+            if (code, place) == (language, country):
+                return text
+            raise RefusedText("language_case", text=text[:80], right=f"{code}{dash}{place}")
     code = "unknown_country" if language in LANGUAGES else "unknown_language"
     raise RefusedText(code, text=text[:80])
-
-
-def _is_language(language: str, dash: str, country: str) -> bool:
-    return language in LANGUAGES and (country in COUNTRIES if dash else True)
 
 
 #: Maximum number of language ranges in a header. Further ranges are ignored.
