@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
-    from flask_ibi_archive.archive.hosts.record_catalogue import CatalogueRecord, RecordCatalogue
+    from flask_ibi_archive.archive.hosts.host_catalogue import CatalogueRecord, RecordCatalogue
+    from flask_ibi_archive.archive.hosts.models import IdentifiedItem
     from flask_ibi_archive.archive.items.minting import Minted
     from flask_ibi_archive.archive.items.operations import ItemRecord
     from flask_ibi_archive.core.records.description import WorkType
@@ -58,15 +58,15 @@ __all__ = [
 #: The modules of the public names. The modules of the records have the other names.
 _MODULES = {
     "Archive": "archive.archive",
-    "CatalogueRecord": "archive.hosts.record_catalogue",
+    "CatalogueRecord": "archive.hosts.host_catalogue",
     "IBIArchive": "extension",
     "IBIError": "errors",
     # this module listens to the models that use the mixin
-    "IdentifiedItem": "archive.hosts.flushes",
+    "IdentifiedItem": "archive.hosts.flush",
     "ItemRecord": "archive.items.operations",
     "ItemView": "core.records.record",
     "Minted": "archive.items.minting",
-    "RecordCatalogue": "archive.hosts.record_catalogue",
+    "RecordCatalogue": "archive.hosts.host_catalogue",
     "Work": "core.records.work",
     "WorkType": "core.records.description",
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from flask import Flask, Response, current_app, has_app_context, has_request_context
+from flask import Flask, Response, current_app, has_request_context
 from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import ArgumentError
 
@@ -20,10 +20,10 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.commands import create_group
 from flask_ibi_archive.archive.commands import ibi as commands
 from flask_ibi_archive.archive.harvest.messages import FindItemSets, HarvestSets
-from flask_ibi_archive.archive.hosts.current_archive import set_finder
-from flask_ibi_archive.archive.hosts.flushes import announce_removal, refresh
-from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
+from flask_ibi_archive.archive.hosts.flush import announce_removal
+from flask_ibi_archive.archive.hosts.host_catalogue import RecordCatalogue
+from flask_ibi_archive.archive.hosts.models import IdentifiedItem, find_current_archive
+from flask_ibi_archive.archive.hosts.sync import refresh
 from flask_ibi_archive.archive.items.access import AccessPolicy
 from flask_ibi_archive.archive.items.operations import Clock, Identified, get_ibi, read_utc_clock
 from flask_ibi_archive.archive.items.sessions import HostSession, SessionSource
@@ -57,7 +57,6 @@ from flask_ibi_archive.server.start import (
 from flask_ibi_archive.server.web.requests import (
     EXTENSION,
     OWN_ARCHIVE,
-    current_archive,
     find_root,
 )
 from flask_ibi_archive.signals import Notifier
@@ -79,24 +78,6 @@ class HostFunctions:
     choose_language: ChooseLanguage | None = None
     formats: FormatRegistry = field(default_factory=lambda: FormatRegistry(BUILT_IN))
     sets: HarvestSets = field(default_factory=HarvestSets)
-
-
-def find_current_archive() -> Archive:
-    """Return the Archive of the current app.
-
-    :raises RuntimeError: outside of an app context, or if the current app has no Archive.
-    """
-    if not has_app_context():
-        raise RuntimeError(
-            "ibi.archive and the rows of models with IdentifiedItem need an application context; "
-            "use: with app.app_context(): ..."
-        )
-    if EXTENSION not in current_app.extensions:
-        raise RuntimeError("the current app has no IBIArchive; call ibi.init_app(app) first")
-    return current_archive()
-
-
-set_finder(find_current_archive)
 
 
 class IBIArchive:
@@ -364,8 +345,9 @@ class IBIArchive:
             ibi.refresh(db.session.get(Thesis, 5))
 
         Call this method after statements that change rows without the session, such as bulk updates
-        and bulk inserts, and after changes of other rows that ``ibi_record()`` uses. If the record
-        of the item does not differ, nothing changes. A row without an identifier gets one.
+        and bulk inserts, and after changes of files or rows that ``ibi_record()`` uses but
+        ``ibi_depends_on`` does not name. If the record of the item does not differ, nothing
+        changes. A row without an identifier gets one.
 
         :raises StorageError: if the row is not in a session, if its record is wrong, or if it has
             lost its identifier; then run ``flask ibi adopt``.

@@ -19,8 +19,7 @@ from flask_ibi_archive.archive.accesses.acknowledgments import take_acknowledgme
 from flask_ibi_archive.archive.claims import Claims
 from flask_ibi_archive.archive.harvest.harvesting import describe_items
 from flask_ibi_archive.archive.harvest.messages import HarvestSets
-from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
-from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
+from flask_ibi_archive.archive.hosts.host_catalogue import HostItems, RecordCatalogue
 from flask_ibi_archive.archive.items import archives, changes, operations
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted

@@ -144,10 +144,11 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
         readable = catalogue.ok
     embedded = current_archive()
     if embedded.session is not None:
-        from flask_ibi_archive.archive.hosts.model_checks import check_rows, find_models
+        from flask_ibi_archive.archive.hosts import sync
 
-        for model in find_models(embedded.session):
-            yield run_check("rows", partial(check_rows, embedded, embedded.session, model))
+        yield run_check("session", partial(sync.check_session, embedded.session))
+        for model in sync.find_models(embedded.session):
+            yield run_check("rows", partial(sync.check_rows, embedded, model))
     yield check("pages", _check_pages)
     if readable:
         yield check("persistent URLs", _check_persistent_urls)

@@ -23,8 +23,7 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 from sqlalchemy import Connection, Row, case, func, select
 
 from flask_ibi_archive.archive.care import FileCheck
-from flask_ibi_archive.archive.hosts.identified_item import identified_models
-from flask_ibi_archive.archive.hosts.row_keys import build_prefix
+from flask_ibi_archive.archive.hosts.models import build_prefix, identified_models
 from flask_ibi_archive.archive.items import pages, read
 from flask_ibi_archive.archive.items.tables import AccessCount, Item, ItemIdentifier
 from flask_ibi_archive.archive.joining import registration

@@ -19,7 +19,7 @@ from support.commands import command
 from support.databases import copy_database
 from support.givers import item, rep
 from support.harvesting import MORNING, harvest
-from support.host_models import Host
+from support.host_app import Host
 from support.moves import SERVICES, open_place
 from support.shelf import Shelf
 from support.statements import count_statements

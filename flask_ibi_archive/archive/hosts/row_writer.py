@@ -1,278 +1,459 @@
-"""Writes the items of rows: inserts those of new rows, and edits those of other rows."""
+"""Writes the items of rows, in one transaction: deposits, edits, withdrawals, deletions, relations.
+
+:meth:`RowWriter.plan` reads the items of the rows, and finds out what differs. It changes nothing,
+so that ``compare`` also uses it. :meth:`RowWriter.write` then stores what differs. The number of
+statements does not depend on the number of rows, except for changed relations.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from typing import Any
 
+from msgspec.structs import asdict, replace
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.hosts.assigning import (
-    Mint,
-    assign_stored,
-    check_issued,
-    mint,
-    was_assigned,
-)
-from flask_ibi_archive.archive.hosts.identified_item import (
-    DescribedRow,
-    IdentifiedItem,
-    describe,
-    find_references,
-    inspect_row,
-    name_row,
-    naming,
-)
-from flask_ibi_archive.archive.hosts.row_edits import (
-    Removal,
-    RowEdits,
-    check_owner,
-    select_items,
-)
-from flask_ibi_archive.archive.hosts.row_links import RowLink, RowLinks, find_changed_links
+from flask_ibi_archive.archive.hosts import models
+from flask_ibi_archive.archive.hosts.models import DescribedRow, naming
+from flask_ibi_archive.archive.items import operations, read, write
 from flask_ibi_archive.archive.items.files import Content, Staging
-from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.operations import (
-    OperationContext,
-    UpdateBatch,
-    check_new,
-    find_item,
-    note_signal,
-    read_description,
-    stage_files,
-    upsert_item,
-    validate_record,
-)
-from flask_ibi_archive.archive.items.read import (
-    RELEASED,
-    USED,
-    Owner,
-    add_reservation,
-    find_held,
-    renew_reservation,
-    set_reservation_key,
-    settle_reservation,
-)
-from flask_ibi_archive.archive.items.write import ItemStore, free_keys, list_holders
-from flask_ibi_archive.core.protocol.states import Event, State
-from flask_ibi_archive.core.records.record import Record
-from flask_ibi_archive.errors import RowError, StorageError
+from flask_ibi_archive.archive.items.minting import Minted, find_issued_prefixes
+from flask_ibi_archive.archive.items.write import Contents, ItemStore
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records.record import FileRecord, Record
+from flask_ibi_archive.errors import RowError, StorageError, UnknownItem
 from flask_ibi_archive.signals import item_deposited, item_minted
 
+WITHDRAW = (
+    "the item is public, so that ibi_record() can't return None or the state Reserved any more; "
+    "to withdraw the item, return state='Deleted' with tombstone=Tombstone(reason='...'); to close "
+    "its files for a time, return an embargo or access"
+)
+REPUBLISH = (
+    "a withdrawn item can't be published again, because its tombstone is permanent; keep "
+    "state='Deleted', or add a new row"
+)
 #: The fields of a description that a tombstone does not have.
 FILE_FIELDS = ("files", "target_file", "list_files")
 
 
 @dataclass(frozen=True, slots=True)
-class NewItem:
-    """A row whose item is stored for the first time.
+class Removal:
+    """A deleted row, and the tombstone that its item gets.
 
-    :param is_simple: whether no other item can have an identifier of the item.
+    :param name: the class and the primary key of the row, or its key, for messages.
+    :param ibi: an identifier of the item.
     """
 
-    described: DescribedRow
-    record: Record
-    contents: Mapping[str, Content]
-    is_simple: bool
+    name: str
+    ibi: str
+    tombstone: Any
+
+
+@dataclass(slots=True)
+class Link:
+    """The relations that a row describes, and which of them differ from the stored relations.
+
+    :param edition_of: the identifier of the previous edition, or None.
+    :param translation_of: the identifier of an item that is translated, or None.
+    """
+
+    row: DescribedRow
+    edition_of: str | None
+    translation_of: str | None
+    changes_edition: bool = False
+    changes_translation: bool = False
 
 
 @dataclass
 class RowWriter:
-    """Writes the items of rows. If one row causes an error, no item is changed.
+    """Writes the items of rows. If one row causes an error, the caller rolls back.
 
-    :param context: the result of :func:`.current_archive.bind` for the session of the rows.
-    :param mint: mints identifiers for stored rows that have none, but to which other rows refer.
-    :param reconnect: whether those rows get back identifiers that they have lost.
-    :ivar reconnected: the number of those rows that had lost their identifiers.
+    :param context: the result of :func:`.models.bind` for the session of the rows.
+    :param store: the items, in a transaction of the context.
+    :param minted: the reps that were minted for rows in the present transaction.
+    :ivar new: the rows whose items are deposited, with their records and the contents of the files.
+    :ivar drafts: the rows that are not public, and have no reservation with their key yet.
+    :ivar links: the rows whose relations change.
+    :ivar sources: the contents of stored files whose sources have changed, by the row IDs of their
+        items and by their names.
     """
 
-    context: OperationContext
+    context: operations.OperationContext
+    store: ItemStore
     staging: Staging
-    mint: Mint = mint
-    reconnect: bool = False
-    reconnected: int = 0
+    minted: Collection[str] = ()
+    now: datetime = field(init=False)
+    rows: list[DescribedRow] = field(default_factory=list)
+    new: list[tuple[DescribedRow, Record, Contents]] = field(default_factory=list)
+    drafts: list[DescribedRow] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    sources: dict[int, Contents] = field(default_factory=dict)
+    batch: operations.UpdateBatch = field(init=False)
+    _removals: Sequence[Removal] = ()
+    #: The row IDs of the items, and the keys of the reservations, by identifiers.
+    items: dict[str, int] = field(default_factory=dict)
+    _held: dict[str, str | None] = field(default_factory=dict)
+    #: The rows whose relations count, and the row IDs of the items between which relations change.
+    _related: dict[str, DescribedRow] = field(default_factory=dict)
+    _concerned: set[int] = field(default_factory=set)
+    #: The stored contents, the files that were staged once (streams cannot be read twice), and the
+    #: new contents.
+    _stored: dict[int, dict[str, Content]] = field(default_factory=dict)
+    _staged: dict[int, tuple[tuple[FileRecord, ...], Contents]] = field(default_factory=dict)
     _contents: list[Content] = field(default_factory=list)
 
-    def write(self, rows: Sequence[IdentifiedItem], removals: Sequence[Removal] = ()) -> None:
-        """Deposit, edit, withdraw and delete the items of rows.
+    def __post_init__(self) -> None:
+        self.now = self.context.now()
 
-        All items of new rows are stored before the relations between items. Therefore rows may
-        refer to each other in any order.
+    # --- reading ---------------------------------------------------------------------------------
+
+    def plan(
+        self,
+        rows: Iterable[models.IdentifiedItem],
+        removals: Sequence[Removal] = (),
+        with_files: bool = True,
+    ) -> None:
+        """Read the items of rows, and find out what differs.
+
+        :param rows: stored rows with identifiers.
+        :param with_files: whether the files are compared, which may take long.
+        :raises RowError: if the item of a row cannot be stored.
+        """
+        self.rows, self._removals = [models.describe(row) for row in rows], removals
+        if not with_files:
+            for row in self.rows:
+                for name in FILE_FIELDS:
+                    row.given.pop(name, None)
+        texts = [text for row in self.rows for text in row.identifiers]
+        texts += [removal.ibi for removal in removals]
+        self.items = {text: owner.id for text, owner in self.store.find_owners(texts).items()}
+        unknown = [text for text in texts if text not in self.items]
+        self._held = read.find_held(self.store.connection, self.store.archive_id, unknown)
+        existing = [row for row in self.rows if row.ibi in self.items]
+        ids = {self.items[row.ibi] for row in existing if "files" in row.given}
+        self._stored = self.store.get_contents_of(ids) if ids else {}
+        edits: dict[int, operations.Edit] = {}
+        for row in existing:
+            edits[self.items[row.ibi]] = partial(self._edit, row)
+        for removal in removals:
+            if removal.ibi in self.items:
+                edits[self.items[removal.ibi]] = partial(self._remove, removal)
+        for row in self.rows:
+            if row.ibi not in self.items:
+                with naming(row.name, row.ibi):
+                    self._prepare(row)
+        self.batch = operations.UpdateBatch(self.store, edits)
+        self._find_links()
+
+    def find_differences(self) -> Iterator[tuple[DescribedRow, str | None]]:
+        """Yield the rows that differ from their items, and in what; None: there is no item."""
+        yield from ((row, None) for row, _, _ in self.new)
+        yield from ((row, "key" if row.ibi in self._held else None) for row in self.drafts)
+        linked = {link.row.ibi for link in self.links}
+        for row in self.rows:
+            if row.ibi in self.items:
+                names = ["relations"] if row.ibi in linked else []
+                update = self.batch.updates.get(self.items[row.ibi])
+                if update is not None:
+                    names += write.find_changed_fields(update.before, update.record)
+                names = [name for name in names if name != "timestamp"]
+                if names:
+                    yield row, ", ".join(names)
+
+    def _prepare(self, row: DescribedRow) -> None:
+        """Prepare the item or the reservation of a row that has no item."""
+        if row.ibi not in self._held and row.row.ibi_rep not in self.minted:
+            self._check_issued(row)
+        if row.state == "Reserved":
+            if None in (row.row.ibi_rep, row.row.ibi_ibip):
+                raise StorageError("a row that is not public needs both forms of its identifier")
+            if self._held.get(row.ibi) != row.key:
+                self.drafts.append(row)
+            return
+        given = dict(row.given)
+        if row.state == State.DELETED:  # a tombstone has no files
+            given = {name: value for name, value in given.items() if name not in FILE_FIELDS}
+        operations.check_new(given)
+        values = operations.read_description(given)
+        values |= {"rep": row.row.ibi_rep, "ibip": row.row.ibi_ibip, "key": row.key}
+        files, contents = operations.stage_files(self.staging, given.get("files", ()))
+        self._contents += contents.values()
+        record = operations.validate_record(values, row.name, Record(files=files))
+        if row.state == State.DELETED:
+            tombstone = models.build_tombstone(row.tombstone, row.name)
+            record, _ = operations.remove(record, row.ibi, tombstone, self.now)
+        self.new.append((row, record, contents))
+        self._related[row.ibi] = row
+
+    def _check_issued(self, row: DescribedRow) -> None:
+        """Check that the Archive may have issued the identifiers of a row that has no item.
+
+        The host may have taken them from elsewhere, or a user may have typed them into a form.
+
+        :raises RowError: if an identifier names another server, or a date in the future.
+        """
+        minter = self.context.get_minter()
+        for name in models.FORMS:
+            text = getattr(row.row, name)
+            if text is None:
+                continue
+            identifier = parse_identifier(text)
+            issued = find_issued_prefixes(self.store.connection, [identifier.prefix])
+            if identifier.prefix not in {*minter.prefixes, *issued}:
+                reason = "names another server"
+            elif (decode_identifier(identifier).date or 0) > minter.clock():
+                reason = "names a date in the future"
+            else:
+                continue
+            advice = "import the item with its identifiers first: flask ibi import"
+            raise RowError(
+                row.name,
+                name,
+                f"this Archive has not issued {identifier}, which {reason}; set ibi_rep and "
+                f"ibi_ibip to None, or {advice}",
+            )
+
+    def _edit(self, row: DescribedRow, before: Record) -> tuple[Record, Contents] | None:
+        """Return the new record of the item of a row; None if it does not change.
+
+        This is an :data:`~.operations.Edit`. Also without a change of the record, the item gets the
+        key of the row, whose primary key may have changed. The key is not public: the timestamp
+        does not change.
+        """
+        record = before
+        contents: Contents = {}
+        with naming(row.name, row.ibi):
+            if before.original_elsewhere:
+                pass  # the other Archive may edit the item
+            elif before.state == State.DELETED.value:
+                if row.state != State.DELETED:
+                    raise StorageError(f"state: {REPUBLISH}")
+            elif row.state == "Reserved":
+                raise StorageError(f"state: {WITHDRAW}")
+            elif row.state == State.DELETED:
+                tombstone = models.build_tombstone(row.tombstone, row.name)
+                record, contents = operations.remove(before, row.ibi, tombstone, self.now)
+            else:
+                self._related[row.ibi] = row
+                record, contents = self._merge(row, before)
+                if _with_target(record) == _with_target(before):
+                    record, contents = before, {}
+                else:
+                    record = replace(record, timestamp=self.now)
+        if record is before and before.key == row.key:
+            return None
+        return replace(record, key=row.key), contents
+
+    def _merge(self, row: DescribedRow, before: Record) -> tuple[Record, Contents]:
+        """Return the new record of an item, and the contents of its files."""
+        values = operations.read_description(row.given, before.metadata)
+        contents: Contents = {}
+        if "files" in row.given:
+            item_id = self.items[row.ibi]
+            values["files"], contents = self._stage(item_id, row.given["files"])
+            if before.target_file not in [file.path for file in values["files"]]:
+                values.setdefault("target_file", None)
+        record = replace(before, **{"aliases": (), **values})
+        record = operations.with_all_identifiers(record, before)
+        return operations.validate_record(asdict(record), row.name), contents
+
+    def _stage(
+        self, item_id: int, given: operations.Files
+    ) -> tuple[tuple[FileRecord, ...], Contents]:
+        if item_id not in self._staged:
+            stored = self._stored.get(item_id, {})
+            files, contents = operations.stage_files(self.staging, given, stored)
+            same = {path: new for path, new in contents.items() if new == stored.get(path)}
+            moved = {
+                path: new
+                for path, new in same.items()
+                if new.source not in (None, stored[path].source)
+            }
+            if moved:
+                self.sources[item_id] = moved
+            self._contents += [new for path, new in contents.items() if path not in same]
+            self._staged[item_id] = files, {**write.find_unchanged(stored, files), **contents}
+        return self._staged[item_id]
+
+    def _remove(self, removal: Removal, before: Record) -> tuple[Record, Contents] | None:
+        """Return the new record of the item of a deleted row; None if it does not change.
+
+        The key is free afterwards: a new row may get the primary key of the deleted row.
+        """
+        record = before
+        contents: Contents = {}
+        with naming(removal.name, removal.ibi):
+            tombstone = models.build_tombstone(removal.tombstone, removal.ibi)
+            if before.state != State.DELETED.value or tombstone.discard_description:
+                record, contents = operations.remove(before, removal.ibi, tombstone, self.now)
+        if record is before and before.key is None:
+            return None
+        return replace(record, key=None), contents
+
+    def _find_links(self) -> None:
+        """Find the rows whose relations differ from the stored ones."""
+        links = []
+        for row in self._related.values():
+            with naming(row.name, row.ibi), _explaining():
+                related = operations.find_relations(row.given)
+                names = {name: operations.canonicalize(ibi) for name, ibi in related.items()}
+            link = Link(row, names.get("previous_edition"), names.get("translation_of"))
+            # only an existing item can have a previous edition that its row does not state any more
+            is_left = "previous_edition" in row.given and row.ibi in self.items
+            if names or is_left:
+                links.append(link)
+        if not links:
+            return
+        relations = self.store.relations
+        texts = {text for link in links for text in (link.edition_of, link.translation_of) if text}
+        owners = self.store.find_owners({*texts, *(link.row.ibi for link in links)})
+        forms = {owner.ibi for owner in owners.values()}
+        previous, heads = relations.find_previous(forms), relations.find_heads(forms)
+        owners |= self.store.find_owners(previous.values())
+        for link in links:
+            item, edition_of, translation_of = (
+                owners.get(text or "")
+                for text in (link.row.ibi, link.edition_of, link.translation_of)
+            )
+            before = owners.get(previous.get(item.ibi, "")) if item else None
+            if "previous_edition" in link.row.given:
+                is_unknown = link.edition_of is not None and edition_of is None
+                link.changes_edition = edition_of != before or is_unknown
+            if link.translation_of is not None:
+                group = heads.get(item.ibi) if item else None
+                others = heads.get(translation_of.ibi) if translation_of else None
+                link.changes_translation = group is None or group != others
+            if link.changes_edition or link.changes_translation:
+                self.links.append(link)
+                concerned = (item, edition_of, translation_of, before)
+                self._concerned |= {owner.id for owner in concerned if owner is not None}
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Store what :meth:`plan` has found. All items are stored before their relations.
 
         :raises RowError: if the item of a row cannot be stored.
         """
-        with self.context.transaction() as store:
-            described = self._describe(rows)
-            texts = [text for one in described for text in one.identifiers]
-            owners = store.find_owners([*texts, *(one.ibi for one in removals)])
-            new = self._prepare_all(store, described, removals, owners)
-            edits = RowEdits(self.context, store, self.staging)
-            batch = UpdateBatch(store, edits.find(described, removals, select_items(owners)))
-            new_links = [RowLink.read(one.described, 0) for one in new]
-            links, linked = find_changed_links(store, [*new_links, *edits.links.values()])
-            has_related = any(not one.is_simple or one.record.has_references for one in new)
-            batch.lock(linked.union(edits.sources), relations=bool(links) or has_related)
-            self._insert(store, new, edits.now)
-            _free_keys(store, edits.new_keys)
-            batch.write(edits.now)
-            store.set_sources(edits.sources)
-            RowLinks(store, links, edits.now).write()
-            self._withdraw(store, new, edits)
-            for content in (*self._contents, *edits.staged):
-                self.staging.move_to_store(content)
+        relates = any(record.has_references or record.aliases for _, record, _ in self.new)
+        self.batch.lock(self._concerned.union(self.sources), relations=bool(self.links) or relates)
+        self._settle()
+        self._insert()
+        self.batch.write(self.now)
+        self.store.set_sources(self.sources)
+        self._relate()
 
-    def _describe(self, rows: Sequence[IdentifiedItem]) -> list[DescribedRow]:
-        """Return the descriptions of rows, and of rows without identifiers to which they refer.
+    def move_files(self) -> None:
+        """Move the new files to the store."""
+        for content in self._contents:
+            self.staging.move_to_store(content)
 
-        The latter rows are older than the identifiers. They get identifiers now.
+    def _settle(self) -> None:
+        """Store reservations, and free the keys of other items and reservations.
+
+        A bulk statement has deleted the rows of those items, or has changed their primary keys.
         """
-        found: dict[int, DescribedRow] = {}
-        waiting = deque(rows)
-        while waiting:
-            row = waiting.popleft()
-            if id(row) in found:
-                continue
-            found[id(row)] = one = describe(row)
-            for name, other in find_references(one.given):
-                if other.ibi is None:
-                    if not inspect_row(other).persistent:
-                        reason = "the row is not in the session; add it to the session first"
-                        raise RowError(one.name, name, f"{name_row(other)}: {reason}")
-                    self.reconnected += assign_stored(
-                        self.context, [other], self.mint, reconnect=self.reconnect
-                    )
-                    waiting.append(other)
-        return list(found.values())
-
-    def _prepare_all(
-        self,
-        store: ItemStore,
-        described: Iterable[DescribedRow],
-        removals: Iterable[Removal],
-        owners: Mapping[str, Owner],
-    ) -> list[NewItem]:
-        """Return the items to insert. Reserve and release the identifiers of other rows."""
-        items = select_items(owners)
-        without = [one for one in described if one.ibi not in items]
-        deleted = [one.ibi for one in removals if one.ibi not in owners]
-        texts = [text for one in without for text in one.identifiers if text not in owners]
-        held = find_held(store.connection, store.archive_id, [*texts, *deleted])
-        for ibi in held.keys() & set(deleted):
-            settle_reservation(
-                store.connection, store.archive_id, ibi, RELEASED, self.context.now()
-            )
-        new = []
-        for one in without:
-            with naming(one.name, one.ibi):
-                if one.ibi in held:
-                    check_owner(self.context, one, held[one.ibi])
-                if self._use_identifier(store, one, one.ibi in held):
-                    new.append(self._prepare(one, owners.keys().isdisjoint(one.identifiers)))
-                elif one.ibi in held and one.key not in (None, held[one.ibi]):
-                    _free_keys_for(store, [one])  # the primary key of the draft has changed
-                    set_reservation_key(store.connection, store.archive_id, one.ibi, one.key)
-        return new
-
-    def _use_identifier(self, store: ItemStore, one: DescribedRow, is_held: bool) -> bool:
-        """Use the identifier of a row that has no item yet.
-
-        :param is_held: whether the identifier is reserved.
-        :returns: whether the row is public. Otherwise the identifier is reserved now.
-        """
-        now = self.context.now()
-        if was_assigned(self.context, one.row):
-            if not is_held:
-                note_signal(store, item_minted, Minted(*one.identifiers))
-        elif not is_held:
-            check_issued(self.context, store.connection, one)
-        if one.state != "Reserved":
-            if is_held:
-                settle_reservation(store.connection, store.archive_id, one.ibi, USED, now)
-            return True
-        if not is_held:
-            rep, ibip = one.row.ibi_rep, one.row.ibi_ibip
-            if rep is None or ibip is None:
-                raise StorageError("a row that is not public needs both forms of its identifier")
-            _free_keys_for(store, [one])
-            draft = one.name, now, one.key
-            if was_assigned(self.context, one.row) or not renew_reservation(
-                store.connection, store.archive_id, ibip, *draft
+        connection, archive_id = self.store.connection, self.store.archive_id
+        new = [row for row, _, _ in self.new]
+        for row in (*new, *self.drafts):
+            if row.row.ibi_rep in self.minted and row.ibi not in self._held:
+                operations.note_signal(self.store, item_minted, Minted(*row.identifiers))
+        used = [(row.ibi, read.USED) for row in new]
+        for ibi, status in (*used, *((removal.ibi, read.RELEASED) for removal in self._removals)):
+            if ibi in self._held:
+                read.settle_reservation(connection, archive_id, ibi, status, self.now)
+        keys = {row.key: row.ibi for row in (*new, *self.drafts)}
+        for update in self.batch.updates.values():
+            if update.record.key and update.record.key != update.before.key:
+                keys[update.record.key] = update.record.identifiers[0]
+        holders = write.list_holders(connection, archive_id, keys) if keys else ()
+        others = [one for one in holders if keys[one.key] not in one.identifiers]
+        write.free_keys(connection, archive_id, others)
+        for row in self.drafts:
+            rep, ibip = row.identifiers
+            draft = row.name, self.now, row.key
+            if row.ibi in self._held:  # the primary key has changed
+                read.set_reservation_key(connection, archive_id, rep, row.key)
+            elif rep in self.minted or not read.renew_reservation(
+                connection, archive_id, ibip, *draft
             ):
-                add_reservation(store.connection, store.archive_id, rep, ibip, *draft)
-        return False
+                read.add_reservation(connection, archive_id, rep, ibip, *draft)
 
-    def _prepare(self, one: DescribedRow, is_unknown: bool) -> NewItem:
-        given = dict(one.given)
-        if one.state == State.DELETED:  # a tombstone has no files
-            given = {key: value for key, value in given.items() if key not in FILE_FIELDS}
-        values = {
-            **read_description(given),
-            "rep": one.row.ibi_rep,
-            "ibip": one.row.ibi_ibip,
-            "key": one.key,
-        }
-        check_new(given)
-        files, contents = stage_files(self.staging, given.get("files", ()))
-        self._contents += contents.values()
-        record = validate_record(values, one.name, Record(files=files))
-        return NewItem(one, record, contents, is_unknown and not record.aliases)
-
-    def _insert(self, store: ItemStore, new: Sequence[NewItem], now: datetime) -> None:
-        """Insert items. Items without relations to known identifiers are inserted together."""
-        self._insert_together(store, [item for item in new if item.is_simple], now)
-        for item in new:
-            with naming(item.described.name, item.described.ibi):
-                if not item.is_simple:
-                    _free_keys_for(store, [item.described])
-                    upsert_item(store, item.record, item.contents, now, Event.DEPOSIT)
-
-    def _insert_together(self, store: ItemStore, new: Sequence[NewItem], now: datetime) -> None:
-        """Insert items.
-
-        Most keys are free. Therefore the keys are only freed after the database has refused one.
-        """
-        if not new:
+    def _insert(self) -> None:
+        """Insert the new items together; after an error one by one, to name the refused row."""
+        if not self.new:
             return
+        _, records, contents = zip(*self.new, strict=True)
         try:
-            with store.connection.begin_nested():
-                store.insert([item.record for item in new], [item.contents for item in new], now)
+            with self.store.connection.begin_nested():
+                self.store.insert(records, contents, self.now)
         except (IntegrityError, StorageError):
-            _free_keys_for(store, [item.described for item in new])
-            # one by one, to find the row whose item is refused
-            for item in new:
-                with naming(item.described.name, item.described.ibi):
-                    store.insert([item.record], [item.contents], now)
-        for item in new:
-            note_signal(store, item_deposited, item.record)
+            for row, record, its_contents in self.new:
+                with naming(row.name, row.ibi):
+                    self.store.insert([record], [its_contents], self.now)
+        for record in records:
+            operations.note_signal(self.store, item_deposited, record)
 
-    def _withdraw(self, store: ItemStore, new: Iterable[NewItem], edits: RowEdits) -> None:
-        """Withdraw the items of new rows with the state Deleted."""
-        withdrawn = [one.described for one in new if one.described.state == State.DELETED]
-        if withdrawn:
-            items = {find_item(store, one.ibi).id: one for one in withdrawn}
-            batch = UpdateBatch(
-                store, {item_id: partial(edits.withdraw, one) for item_id, one in items.items()}
-            )
-            batch.lock()
-            batch.write(edits.now)
+    def _relate(self) -> None:
+        """Store the changed relations. Old ones are removed before new ones are stored."""
+        store, relations = self.store, self.store.relations
+        items = store.find_owners(link.row.ibi for link in self.links)
+        for link in self.links:
+            ibi = items[link.row.ibi].ibi
+            previous = relations.find_previous([ibi]).get(ibi) if link.changes_edition else None
+            if previous is not None:
+                self._set_next_edition(operations.find_item(store, previous).id, None)
+            if link.changes_translation:
+                relations.leave(ibi)
+        for link in self.links:
+            if link.changes_edition and link.edition_of is not None:
+                with naming(link.row.name, link.row.ibi), _explaining():
+                    other = operations.find_related(store, link.edition_of, None)
+                    self._set_next_edition(other.id, items[link.row.ibi].ibi)
+        waiting = {items[link.row.ibi].id: link for link in self.links if link.changes_translation}
+        while waiting:
+            self._join(waiting, next(iter(waiting)))
+
+    def _join(self, waiting: dict[int, Link], item_id: int) -> None:
+        """Put an item into the group of the item that it translates, which joins its group first.
+
+        :param waiting: the changed translations, by the row IDs of their items.
+        """
+        link = waiting.pop(item_id)
+        with naming(link.row.name, link.row.ibi), _explaining():
+            item = operations.find_item(self.store, link.row.ibi)
+            if item.language is None:
+                advice = "a translation needs a language, for example language='pt'"
+                raise StorageError(f"language: {advice}")
+            other = operations.find_related(self.store, None, link.translation_of)
+            if other.id in waiting:
+                self._join(waiting, other.id)
+            self.store.relations.add_translation(item.ibi, other.ibi, item.language)
+
+    def _set_next_edition(self, item_id: int, following: str | None) -> None:
+        self.store.relations.set_next_edition(item_id, following)
+        self.store.set_timestamp(item_id, self.now)
+        operations.note_changed_item(self.store, item_id, ["next_edition"])
 
 
-def _free_keys_for(store: ItemStore, rows: Iterable[DescribedRow]) -> None:
-    """Free the keys of rows that have no items yet, which other items have."""
-    _free_keys(store, {row.key: 0 for row in rows if row.key is not None})
+@contextmanager
+def _explaining() -> Iterator[None]:
+    """Replace UnknownItem by an error that names the fields of the relations."""
+    try:
+        yield
+    except UnknownItem as error:
+        raise StorageError(
+            f"previous_edition and translation_of must be public items of this Archive, and "
+            f"{error.ibi} is not; publish that item first"
+        ) from error
 
 
-def _free_keys(store: ItemStore, keys: Mapping[str, int]) -> None:
-    """Free keys that other items have, because rows have these keys now.
-
-    A bulk statement has deleted the rows of these items, or has changed their primary keys. Apart
-    from their keys, the items stay as they are.
-
-    :param keys: the keys, with the row IDs of the items that get them; 0 for new items.
-    """
-    holders = list_holders(store.connection, store.archive_id, keys)
-    others = [holder for holder in holders if holder.item_id != keys[holder.key]]
-    free_keys(store.connection, store.archive_id, others)
+def _with_target(record: Record) -> Record:
+    """Return a record that states its target file, for comparisons."""
+    return replace(record, target_file=record.target_path)

@@ -8,9 +8,16 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, Engine, Table, event, inspect, text, update
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session, SessionTransaction, class_mapper, scoped_session, sessionmaker
+from sqlalchemy.orm import (
+    Mapper,
+    Session,
+    SessionTransaction,
+    class_mapper,
+    scoped_session,
+    sessionmaker,
+)
 
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.errors import ConfigError, StorageError
@@ -32,6 +39,34 @@ SHOULD_BE = (
 PARTS = "flask_ibi_archive"
 
 
+def where_written(mapper: Mapper[Any]) -> dict[str, Any]:
+    """Return the arguments of get_bind() for the database to which a session writes rows.
+
+    A session may read from replicas. Reading that precedes a change must see all rows.
+    """
+    table = mapper.local_table
+    return {"mapper": mapper, "clause": update(table) if isinstance(table, Table) else None}
+
+
+class WritingSession(Session):
+    """A session that also reads where a session of the host writes.
+
+    The session of the host itself stays as it is.
+    """
+
+    def __init__(self, host: Session) -> None:
+        super().__init__()
+        self._host = host
+
+    def get_bind(self, mapper: Any = None, *, bind: Any = None, **options: Any) -> Any:
+        """Return the database for a statement."""
+        if bind is not None:
+            return bind
+        if mapper is not None:
+            return self._host.get_bind(**where_written(inspect(mapper)))
+        return self._host.get_bind(clause=options.get("clause"))
+
+
 class HostSession:
     """The session that a host passed to IBIArchive. Only the host commits or rolls back.
 
@@ -43,7 +78,7 @@ class HostSession:
     def __init__(self, source: SessionSource, engine: Engine | None = None) -> None:
         # the arguments of get_bind(); copied for each call, because the session removes keys
         self._bind: dict[str, Any] = (
-            {"mapper": class_mapper(Item)} if engine is None else {"bind": engine}
+            where_written(class_mapper(Item)) if engine is None else {"bind": engine}
         )
         if isinstance(source, sessionmaker):
             raise ConfigError(
@@ -79,6 +114,13 @@ class HostSession:
                 "a session that is bound to a database; with Flask-SQLAlchemy, call "
                 f"db.init_app(app) ({reason})",
             ) from error
+        if bind.get_execution_options().get("schema_translate_map"):
+            raise ConfigError(
+                "session",
+                "using schema_translate_map",
+                "a session without schema_translate_map, which other connections do not use; name "
+                "the schema in the database URL: ?options=-csearch_path%3Dtenant",
+            )
         engine = bind if isinstance(bind, Engine) else bind.engine
         if engine.dialect.name == "sqlite":
             if is_in_memory(engine.url):
@@ -127,7 +169,8 @@ class HostSession:
         """
         if "bind" in self._bind:
             return
-        if session.get_bind(class_mapper(model)).engine is not self.connection().engine:
+        bind = session.get_bind(**where_written(class_mapper(model)))
+        if bind.engine is not self.connection().engine:
             raise StorageError(
                 f"the rows of {model.__name__} and the items of the Archive are in different "
                 "databases; rows of models with IdentifiedItem must be in the database of the "

@@ -1,10 +1,8 @@
-"""A process that adopts the rows of a host, and reports its progress after each batch.
+"""A process that adopts the rows of a host, and is killed before an SQL statement.
 
 ::
 
-    python adopting_process.py URI FOLDER RESUME BATCH [STATEMENT]
-
-It is killed before the SQL statement with this number.
+    python adopting_process.py URI FOLDER BATCH STATEMENT
 """
 
 from __future__ import annotations
@@ -12,24 +10,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from itertools import count
 from pathlib import Path
 
 from sqlalchemy import Engine, event
-from support.host_models import Host
+from support.host_app import Host, Thesis
 
-from flask_ibi_archive.archive.hosts import adopting
+from flask_ibi_archive.archive.hosts import sync
 
 
-def main(uri: str, folder: str, resume: str, batch: str, last: str = "0") -> None:
-    """Adopt, and write the number of rows after each batch; at the end, the counts."""
-    adopting.BATCH = int(batch)
+def main(uri: str, folder: str, batch: str, last: str) -> None:
+    """Adopt all rows."""
+    sync.BATCH = int(batch)
     host = Host(uri, Path(folder))
-
-    def progress(done: int, total: int) -> None:
-        print("progress", done, total, flush=True)
-
     numbers = count(1)
 
     @event.listens_for(Engine, "before_cursor_execute")
@@ -37,18 +30,7 @@ def main(uri: str, folder: str, resume: str, batch: str, last: str = "0") -> Non
         if next(numbers) == int(last):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    before, start = _peak(), time.perf_counter()
-    result = adopting.Adopter(
-        host.archive, host.session(), host.Thesis, resume=resume == "yes", progress=progress
-    ).run()
-    seconds, used = time.perf_counter() - start, _peak() - before
-    print("adopted", result.adopted, result.refused, f"{seconds:.1f} s", f"{used} KiB", flush=True)
-
-
-def _peak() -> int:
-    """Return the largest memory of this process so far, in KiB."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0])
+    list(sync.Sync(host.archive, Thesis, adopt=True).run())
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app, make_host
 from support.databases import new_database
-from support.host_models import MODELS, Host
+from support.host_app import Host
 from support.web import shelf
 
 
@@ -48,19 +48,13 @@ def host(place: tuple[str, Path]) -> Iterator[Callable[..., Flask]]:
 
 @pytest.fixture
 def new_host(uri: str, tmp_path: Path) -> Iterator[Callable[..., Host]]:
-    """A function that creates hosts with models of their own."""
+    """A function that creates hosts with a model of their own."""
     made: list[Host] = []
 
-    def make(kind: str = "plain", **config: object) -> Host:
-        made.append(Host(uri, tmp_path, kind, **config))
+    def make(**options: Any) -> Host:
+        made.append(Host(uri, tmp_path, **options))
         return made[-1]
 
     yield make
     for host in made:
         host.close()
-
-
-@pytest.fixture(params=MODELS)
-def any_host(request: pytest.FixtureRequest, new_host: Callable[..., Host]) -> Host:
-    """A host with each kind of model in turn."""
-    return new_host(request.param)

@@ -18,10 +18,9 @@ import pytest
 from sqlalchemy import delete, func, insert, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm.exc import ObjectDeletedError, StaleDataError
-from support.commands import command
-from support.host_models import Host
+from support.host_app import Host
 
-from flask_ibi_archive.archive.hosts import adopting
+from flask_ibi_archive.archive.hosts.sync import Sync
 from flask_ibi_archive.errors import IBIError, NotReady
 
 SECONDS = float(os.environ.get("IBI_ADOPTION_SECONDS", 3))
@@ -118,8 +117,8 @@ def adopt(host: Host, stop: Event) -> Counter[str]:
     with host.app.app_context():
         while not stop.is_set():
             try:
-                adopter = adopting.Adopter(host.archive, host.session(), host.Thesis, resume=True)
-                done["adopted"] += adopter.run().adopted
+                for difference in Sync(host.archive, host.Thesis, adopt=True).run():
+                    done["adopted" if difference.repaired else "refused"] += 1
             except NotReady as error:
                 done[f"adopt: {error.detail or error}"[:60]] += 1
             finally:
@@ -146,11 +145,9 @@ def test_adoptions_beside_six_writers_leave_no_difference(new_host: Any) -> None
         works.append(threads.submit(adopt, host, stop))
         for work in works:
             done += work.result()
-    last = adopting.Adopter(host.archive, host.session(), host.Thesis).run()
-    done["adopted"] += last.adopted
+    last = list(Sync(host.archive, host.Thesis, adopt=True).run())
     # a race of two sessions may leave an item behind
-    command(host.app, "compare", "support.host_models:Thesis", "--repair")
-    host.session.remove()
+    behind = list(Sync(host.archive, host.Thesis, repair=True).run())
     rows = {row.ibi: row.title for row in host.session.scalars(select(host.Thesis))}
     items = {item.ibi: item for item in host.archive.find()}
     public = {ibi: item.title for ibi, item in items.items() if item.record.state == "Original"}
@@ -158,8 +155,10 @@ def test_adoptions_beside_six_writers_leave_no_difference(new_host: Any) -> None
     print(
         f"\n{host.engine.dialect.name}, {SECONDS:.0f} s: {len(rows)} rows, {len(public)} public "
         f"items, {len(items) - len(public)} tombstones, {len(rows.items() ^ public.items())} "
-        f"differences, {replaced} replaced identifiers; {dict(done)}"
+        f"differences, {replaced} replaced identifiers; "
+        f"repaired: {dict(Counter(one.kind for one in behind))}; {dict(done)}"
     )
     assert done["adopted"] > 0
-    assert (last.refused, replaced) == (0, 0)
+    assert [one for one in (*last, *behind) if not one.repaired] == []
+    assert replaced == 0
     assert rows == public

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,12 +19,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from sqlalchemy import delete, func, insert, select, text, update
 from support.databases import new_database
-from support.host_models import Host
-from support.long_walks import long_walks
+from support.host_app import Host
 
-from flask_ibi_archive.archive.hosts.adopting import Adopter
-from flask_ibi_archive.archive.hosts.comparing import Comparer
-from flask_ibi_archive.errors import RowError, StorageError
+from flask_ibi_archive.archive.hosts.sync import Sync
+from flask_ibi_archive.errors import RowError
 
 EXAMPLES = int(os.environ.get("IBI_STATEFUL_EXAMPLES", 6))
 picks = st.integers(0, 999)
@@ -165,17 +163,17 @@ class Repository(RuleBasedStateMachine):
 
     @rule()
     def adopt(self) -> None:
-        """Adopt rows, or be told that the rows must be compared first."""
         self.session.rollback()
-        with suppress(StorageError):
-            Adopter(self.host.archive, self.session, self.thesis, resume=True).run()
+        self.session.expunge_all()
+        list(Sync(self.host.archive, self.thesis, adopt=True).run())
         self.check_identifiers()
 
     @rule()
     def compare(self) -> None:
         """Compare without repairs: nothing is written."""
         rows, records = self.read_rows(), [item.record for item in self.host.archive.find()]
-        list(Comparer(self.host.archive, self.session, self.thesis).run())
+        self.session.rollback()
+        list(Sync(self.host.archive, self.thesis).run())
         assert self.read_rows() == rows
         assert [item.record for item in self.host.archive.find()] == records
 
@@ -184,10 +182,11 @@ class Repository(RuleBasedStateMachine):
         """Repair, and check that the rows and the items agree."""
         self.session.rollback()
         self.session.expunge_all()
-        found = list(Comparer(self.host.archive, self.session, self.thesis, repair=True).run())
+        found = list(Sync(self.host.archive, self.thesis, repair=True).run())
         permanent = [one for one in found if not one.repaired]
-        assert [one for one in permanent if not any(text in one.text for text in PERMANENT)] == []
-        again = list(Comparer(self.host.archive, self.session, self.thesis).run())
+        reasons = [f"{one.text} {one.reason}" for one in permanent]
+        assert [one for one in reasons if not any(text in one for text in PERMANENT)] == []
+        again = list(Sync(self.host.archive, self.thesis).run())
         assert [one.row for one in again] == [one.row for one in permanent]
         self.check_identifiers()
         excepted = {one.row for one in permanent}
@@ -240,15 +239,4 @@ def test_rows_and_items_agree_after_repairs(backend: str) -> None:
     OnBackend.backend = backend
     run_state_machine_as_test(
         OnBackend, settings=settings(max_examples=EXAMPLES, stateful_step_count=25)
-    )
-
-
-@pytest.mark.slow
-def test_rows_and_items_agree_after_repairs_in_long_random_walks(backend: str) -> None:
-    class OnBackend(Repository):
-        pass
-
-    OnBackend.backend = backend
-    run_state_machine_as_test(
-        OnBackend, settings=long_walks(max_examples=100, stateful_step_count=50)
     )

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import date
+from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any
 
-import pytest
 from flask import Flask, abort, request
-from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import JSON, select
+from sqlalchemy import JSON, or_, select
 from sqlalchemy.orm import Mapped, mapped_column
-from support import library
 
-from flask_ibi_archive import FileRecord, IBIArchive, IdentifiedItem, ItemRecord
-from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.testing import CatalogueContract, Reader
+from flask_ibi_archive import (
+    CatalogueRecord,
+    FileRecord,
+    IBIArchive,
+    IdentifiedItem,
+    ItemRecord,
+    RecordCatalogue,
+    Tombstone,
+)
+from flask_ibi_archive.testing import CatalogueContract
 
 OTHER_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
 
@@ -28,32 +33,6 @@ class TestPlainFlask(CatalogueContract):
         app.config.from_mapping(settings)
         IBIArchive(app, clock=self.clock)
         return app
-
-
-class TestFlaskSQLAlchemy(CatalogueContract):
-    """A host that deposits its items in the transactions of its Flask-SQLAlchemy session."""
-
-    def create_app(self, settings: dict[str, Any]) -> Flask:
-        app = Flask("host", instance_path=str(self.folder / "instance"))
-        uri = settings.pop("IBI_DATABASE_URI")
-        app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=uri)
-        self.db = SQLAlchemy(app)
-        Migrate(app, self.db)
-        IBIArchive(app, session=self.db.session, clock=self.clock)
-        return app
-
-    def add_item(self, record: ItemRecord) -> str:
-        minted = self.archive.deposit(record)
-        self.db.session.commit()
-        return minted.ibi
-
-    def remove_item(self, ibi: str, reason: str) -> None:
-        self.archive.delete(ibi, reason)
-        self.db.session.commit()
-
-    def close_app(self, app: Flask) -> None:
-        self.db.session.remove()
-        self.db.engine.dispose()
 
 
 db = SQLAlchemy()
@@ -106,86 +85,103 @@ class TestModels(CatalogueContract):
         db.session.commit()
 
 
-reports = SQLAlchemy()
+tables = SQLAlchemy()
 
 
-class Report(IdentifiedItem, reports.Model):  # type: ignore[name-defined, misc]
-    __tablename__ = "report"
+class Document(tables.Model):  # type: ignore[name-defined, misc]
+    """A row of a host that keeps all data about its items in its own table."""
+
+    __tablename__ = "document"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    title: Mapped[str]
-    pdf: Mapped[str | None]
+    rep: Mapped[str] = mapped_column(unique=True)
+    ibip: Mapped[str] = mapped_column(unique=True)
+    changed_at: Mapped[datetime]
+    details: Mapped[dict[str, Any]] = mapped_column(JSON)
+    removal_reason: Mapped[str | None]
+    #: The identifier of the earlier edition, and that of the first of several translations.
+    replaces: Mapped[str | None]
+    work: Mapped[str | None]
 
-    def ibi_record(self) -> ItemRecord:
-        return ItemRecord(title=self.title, files=[self.pdf] if self.pdf else [])
 
+class Documents(RecordCatalogue):
+    """Describes the rows."""
 
-class TestOneFileForEachItem(CatalogueContract):
-    """A host whose items have a title and at most one file."""
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        is_named = or_(Document.rep == ibi, Document.ibip == ibi)
+        row = tables.session.scalar(select(Document).where(is_named))
+        if row is None:
+            return None
+        record = CatalogueRecord(
+            rep=row.rep, ibip=row.ibip, timestamp=row.changed_at.replace(tzinfo=timezone.utc)
+        )
+        record.update(row.details)  # type: ignore[typeddict-item]
+        if row.removal_reason is not None:
+            del record["files"]
+            return {**record, "state": "Deleted", "tombstone": Tombstone(row.removal_reason)}
+        following = select(Document.ibip).where(Document.replaces == row.ibip)
+        record["next_edition"] = tables.session.scalar(following)
+        others = select(Document).where(Document.work == row.work, Document.id != row.id)
+        record["translations"] = {
+            other.details["language"]: other.ibip for other in tables.session.scalars(others)
+        }
+        return record
 
-    without = ("editions", "translations", "access", "embargo", "several files")
-
-    def create_app(self, settings: dict[str, Any]) -> Flask:
-        app = Flask("one_file", instance_path=str(self.folder / "instance"))
-        uri = settings.pop("IBI_DATABASE_URI")
-        app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=uri)
-        reports.init_app(app)
-        self.ibi = IBIArchive(app, session=reports.session)
-        return app
-
-    def prepare_app(self, app: Flask) -> None:
-        reports.create_all()
-
-    def close_app(self, app: Flask) -> None:
-        reports.session.remove()
-        reports.engine.dispose()
-
-    def add_item(self, record: ItemRecord) -> Report:
-        files: Any = record.get("files", ())
-        [pdf] = map(str, files) if files else [None]
-        row = Report(title=str(record["title"]), pdf=pdf)
-        reports.session.add(row)
-        reports.session.commit()
-        return row
-
-    def remove_item(self, ibi: str, reason: str) -> None:
-        row = reports.session.scalars(select(Report).where(Report.ibi_ibip == ibi)).one()
-        self.ibi.removing(row, reason=reason)
-        reports.session.delete(row)
-        reports.session.commit()
+    def records(self) -> Iterator[CatalogueRecord]:
+        for ibip in tables.session.scalars(select(Document.ibip).order_by(Document.id)):
+            record = self.record(ibip)
+            assert record is not None
+            yield record
 
 
 class TestOwnTables(CatalogueContract):
-    """A host whose items are in its own tables (:mod:`support.library`)."""
+    """A host whose items are in its own tables."""
 
     def create_app(self, settings: dict[str, Any]) -> Flask:
-        app, self.ibi = library.create_library(settings, self.folder, clock=self.clock)
+        app = Flask("tables", instance_path=str(self.folder / "instance"))
+        app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=settings["IBI_DATABASE_URI"])
+        tables.init_app(app)
+        self.ibi = IBIArchive(app, catalogue=Documents(), clock=self.clock)
         return app
 
     def prepare_app(self, app: Flask) -> None:
-        library.db.create_all()
+        tables.create_all()
 
     def close_app(self, app: Flask) -> None:
-        library.db.session.remove()
-        library.db.drop_all()
-        library.db.engine.dispose()
+        tables.session.remove()
+        tables.drop_all()
+        tables.engine.dispose()
 
     def add_item(self, record: ItemRecord) -> str:
-        document = library.add_document(
-            self.ibi,
-            str(record["title"]),
-            record["creators"],
-            record.get("files", ()),
-            replaces=record.get("previous_edition"),
-            translates=record.get("translation_of"),
-            language=record["language"],
-            campus_only="access" in record,
-            closed_until=date.fromisoformat(record["embargo"]) if "embargo" in record else None,
+        [minted] = self.ibi.archive.mint()
+        details: dict[str, Any] = {**record}
+        replaces, translated = (
+            details.pop("previous_edition", None),
+            details.pop("translation_of", None),
         )
-        return document.ibip
+        details["files"] = [str(path) for path in record.get("files", ())]
+        if "access" in details:
+            details["access"] = {"networks": ["150.163.0.0/16"]}
+        row = Document(
+            rep=minted.rep,
+            ibip=minted.ibip,
+            changed_at=datetime.now(timezone.utc).replace(tzinfo=None),
+            details=details,
+            replaces=replaces,
+            work=minted.ibip,
+        )
+        if translated is not None:
+            is_translated = Document.ibip == translated
+            row.work = tables.session.scalar(select(Document.work).where(is_translated))
+        tables.session.add(row)
+        tables.session.commit()
+        return minted.ibip
 
     def remove_item(self, ibi: str, reason: str) -> None:
-        library.remove_document(ibi, reason)
+        row = tables.session.scalars(select(Document).where(Document.ibip == ibi)).one()
+        row.removal_reason = reason
+        row.changed_at = datetime.now(timezone.utc).replace(tzinfo=None)
+        tables.session.commit()
 
 
 class TestHostSendsFiles(TestPlainFlask):
@@ -215,52 +211,3 @@ class TestHostSendsFiles(TestPlainFlask):
         for file in self.get(ibi).record.files:
             self.sent[file.url] = b""
         super().remove_item(ibi, reason)
-
-
-@pytest.mark.slow
-class TestTwoArchivesInOneDatabase(TestPlainFlask):
-    """Two Archives in one database; each is served by its own app."""
-
-    def create_app(self, settings: dict[str, Any]) -> Flask:
-        changes = {
-            "IBI_ARCHIVE_SERVICE_IBI": OTHER_SERVICE,
-            "IBI_ARCHIVE_ADDRESS": "other.example.org",
-            "IBI_MINT_HOST": "other.example.org",
-        }
-        self.other = super().create_app({**settings, **changes})
-        with self.other.app_context():
-            self.other.extensions["ibi_archive"].archive.init()
-        return super().create_app(settings)
-
-    def close_app(self, app: Flask) -> None:
-        self.other.extensions["ibi_archive"].archive.database.close()
-
-    def test_each_app_has_only_its_own_items(self) -> None:
-        other = Reader(self.other)
-        with self.other.app_context():
-            theirs = other.archive.deposit(title="Theirs").ibi
-        ours = self.add(title="Ours")
-        assert self.ask(theirs) == other.request_urls(ours) == {}
-        assert other.request_urls(theirs)["state"] == ("Original",)
-        other.acknowledge(other.request_urls(theirs))
-        assert (self.count(None), self.count(ours)) == (0, 0)
-
-
-@pytest.mark.slow
-class TestArchiveAndResolverInOneApp(TestPlainFlask):
-    """An app with an Archive and a resolver, which both answer at the same address."""
-
-    def create_app(self, settings: dict[str, Any]) -> Flask:
-        app = super().create_app({**settings, "IBI_RESOLVER_DATABASE_URI": "sqlite://"})
-        IBIResolver(app)
-        app.extensions["ibi_resolver"].resolver.init()
-        return app
-
-    def close_app(self, app: Flask) -> None:
-        app.extensions["ibi_resolver"].resolver.close()
-
-    def test_the_app_resolves_persistent_urls_of_its_own_items(self) -> None:
-        ibi = self.add(files=[self.write_file()])
-        [redirect] = Reader(self.app).open(f"/{ibi}").history
-        assert (redirect.status_code, redirect.location) == (302, self.ask(ibi)["url"][0])
-        assert self.count(ibi) == 1

@@ -30,23 +30,25 @@ for command in sys.argv[1:]:
         raise SystemExit(f"{command}: {result.exception!r}")
 """
 ADD = """
-from app import Thesis, UPLOADS, create_app, db
+from app import Attachment, Thesis, UPLOADS, create_app, db
 
 UPLOADS.mkdir(exist_ok=True)
 with create_app().app_context():
     for number in (1, 2):
         name = f"{number}.pdf"
         (UPLOADS / name).write_bytes(b"%PDF")
-        db.session.add(Thesis(title=f"Thesis {number}", author="Silva, Ana", pdf=name))
+        thesis = Thesis(title=f"Thesis {number}", author="Silva, Ana")
+        thesis.attachments.append(Attachment(name=name))
+        db.session.add(thesis)
     db.session.commit()
 """
 ASK = """
-from app import Thesis, UPLOADS, create_app, db, ibi
+from app import Attachment, Thesis, UPLOADS, create_app, db, ibi
 
 (UPLOADS / "3.pdf").write_bytes(b"%PDF 3")
 app = create_app()
 with app.app_context():
-    third = Thesis(title="Thesis 3", author="Silva, Ana", pdf="3.pdf")
+    third = Thesis(title="Thesis 3", author="Silva, Ana", attachments=[Attachment(name="3.pdf")])
     db.session.add(third)
     db.session.commit()
     for thesis in db.session.scalars(db.select(Thesis)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,11 @@ import responses
 from click.testing import CliRunner
 from flask import Flask, render_template_string
 from sqlalchemy import Engine
-from support import library
 from support.commands import SEPARATE, command
 from support.databases import new_database
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.testing import LoopbackResolver, LoopbackServer, Reader
+from flask_ibi_archive.testing import Reader
 
 SERVICES = [f"a.br/service{number}/2000/01.01.00.00" for number in range(3)]
 
@@ -79,16 +76,6 @@ def test_one_object_serves_several_apps(factory: Factory) -> None:
             assert ibi.archive.served().service_ibi == SERVICES[number]
 
 
-def test_apps_with_separate_objects_do_not_share_anything(factory: Factory) -> None:
-    first, second = IBIArchive(), IBIArchive()
-    apps = [factory(0, first), factory(1, second)]
-    item = deposit(first, apps[0], "First")
-    with apps[1].app_context():
-        # the Archive of the current app, whichever object is asked
-        assert first.archive is second.archive
-        assert first.archive.get(item) is None
-
-
 def test_the_archive_is_that_of_the_innermost_app(factory: Factory) -> None:
     ibi = IBIArchive()
     outer, inner = factory(0, ibi), factory(1, ibi)
@@ -99,45 +86,6 @@ def test_the_archive_is_that_of_the_innermost_app(factory: Factory) -> None:
             template = "{{ ibi_persistent_url('8JMKD3MGP8W/35MME4E') }}"
             assert render_template_string(template).endswith("/8JMKD3MGP8W/35MME4E")
         assert ibi.archive is before
-
-
-def test_the_archive_needs_an_app(factory: Factory) -> None:
-    ibi = IBIArchive()
-    factory(0, ibi)
-    with pytest.raises(RuntimeError, match="application context"):
-        _ = ibi.archive
-    with Flask("bare").app_context(), pytest.raises(RuntimeError, match="has no IBIArchive"):
-        _ = ibi.archive
-
-
-def test_settings_are_those_of_each_app(factory: Factory) -> None:
-    ibi = IBIArchive()
-    urls = ["http://urlib.net", "http://ids.example.org"]
-    for number, url in enumerate(urls):
-        app = factory(number, ibi, IBI_PERSISTENT_URL_BASE=url)
-        with app.app_context():
-            assert ibi.archive.persistent_url("8JMKD3MGP8W/35MME4E").startswith(url)
-
-
-@pytest.mark.postgresql
-def test_apps_deposit_at_the_same_time(factory: Factory) -> None:
-    ibi = IBIArchive()
-    apps = [factory(number, ibi) for number in range(3)]
-    with ThreadPoolExecutor(3) as pool:
-        items = list(pool.map(lambda number: deposit(ibi, apps[number % 3], "x"), range(9)))
-    assert len(set(items)) == 9
-    for number, app in enumerate(apps):
-        assert all(Reader(app).request_urls(item) for item in items[number::3])
-
-
-def test_an_app_that_is_created_again_serves_the_same_archive(factory: Factory, uri: str) -> None:
-    """A test suite of a host creates its app for each test."""
-    for number in range(3):
-        ibi = IBIArchive()
-        app = factory(0, ibi, IBI_DATABASE_URI=uri)
-        deposit(ibi, app, f"Title {number}")
-        with app.app_context():
-            assert len(list(ibi.archive.find())) == number + 1
 
 
 def test_one_object_with_a_session_serves_several_apps(
@@ -166,60 +114,6 @@ def test_one_object_with_a_session_serves_several_apps(
             assert [item.title for item in ibi.archive.find()] == [service]
         Reader(app).archive.database.close()
         engine.dispose()
-
-
-def test_a_resolver_asks_two_archives_of_one_database(
-    ibi_settings: dict[str, Any],
-    ibi_server: LoopbackServer,
-    ibi_resolver: LoopbackResolver,
-    tmp_path: Path,
-) -> None:
-    ibi, other_server = IBIArchive(), LoopbackServer()
-    servers = (ibi_server, other_server)
-    readers, items = [], []
-    for server, service in zip(servers, SERVICES, strict=False):
-        app = Flask("host", instance_path=str(tmp_path))
-        app.config.from_mapping(ibi_settings)
-        app.config["IBI_ARCHIVE_ADDRESS"] = server.address
-        app.config["IBI_ARCHIVE_SERVICE_IBI"] = service
-        ibi.init_app(app)
-        Reader(app).archive.init()
-        server.serve(app)
-        ibi_resolver.include(app)
-        readers.append(Reader(app))
-        items.append(deposit(ibi, app, service))
-    for reader, server, item in zip(readers, servers, items, strict=True):
-        assert str(ibi_resolver.get(item).location).startswith(server.url)
-        assert ibi_resolver.get(item).location == reader.request_urls(item)["url"][0]
-    ibi_resolver.close()  # sends the acknowledgments
-    for server in servers:
-        server.close()
-    for reader in readers:
-        reader.archive.database.close()
-
-
-def test_a_resolver_in_the_app_redirects_to_items_in_the_tables_of_the_host(
-    ibi_settings: dict[str, Any], tmp_path: Path
-) -> None:
-    settings = {**ibi_settings, "IBI_RESOLVER_DATABASE_URI": "sqlite://"}
-    app, ibi = library.create_library(settings, tmp_path)
-    IBIResolver(app)
-    resolver = app.extensions["ibi_resolver"].resolver
-    resolver.init()
-    with app.app_context():
-        ibi.archive.init()
-        library.db.create_all()
-        document = library.add_document(ibi, "On rain", language="en").ibip
-    reader = Reader(app)
-    [redirect] = reader.open(f"/{document}").history
-    assert redirect.location == reader.request_urls(document)["url"][0]
-    # the access is counted after the response, outside of the request
-    with app.app_context():
-        assert ibi.archive.statistics(document).downloads == 1
-    resolver.close()
-    with app.app_context():
-        library.db.engine.dispose()
-    reader.archive.database.close()
 
 
 # --- apps without routes, and other command lines

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, select
-from support.host_models import Host
-
-from flask_ibi_archive.archive.items import operations as updating
-from flask_ibi_archive.errors import RowError
+from support.host_app import Host
 
 CHANGES: dict[str, Callable[[Host, Any], object]] = {
     "edit": lambda host, row: setattr(row, "title", f"{row.title} again"),
@@ -63,34 +60,3 @@ def test_a_flush_does_not_read_the_rows_of_the_host_again(host: Host) -> None:
     host.session.commit()
     [of_host] = [one for one in statements if "host_thesis" in one]
     assert of_host.startswith("UPDATE host_thesis")
-
-
-@pytest.mark.postgresql
-@pytest.mark.parametrize("change", CHANGES)
-def test_items_that_are_written_in_several_parts_agree_with_their_rows(
-    host: Host, change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(updating, "BATCH", 3)
-    rows = add_rows(host, 8)
-    ibis = [row.ibi for row in rows]
-    for row in rows:
-        CHANGES[change](host, row)
-    host.session.commit()
-    items = {item.ibi: item for item in host.archive.find()}
-    if change in ("withdraw", "delete"):
-        assert {items[ibi].record.state for ibi in ibis} == {"Deleted"}
-        return
-    for row in rows:
-        assert items[row.ibi].title == row.title
-        assert len(items[row.ibi].record.files) == (change == "edit with a file")
-
-
-def test_a_wrong_row_among_many_is_named_and_nothing_is_changed(host: Host) -> None:
-    rows = add_rows(host, 5)
-    for row in rows:
-        row.title += " again"
-    rows[3].language = "xx"
-    with pytest.raises(RowError, match=r"^Thesis 4: language: 'xx' is not a language"):
-        host.session.commit()
-    host.session.rollback()
-    assert not [item for item in host.archive.find() if item.title.endswith("again")]

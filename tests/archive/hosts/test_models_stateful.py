@@ -19,8 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
 from support.databases import new_database
-from support.host_models import Host
-from support.long_walks import long_walks
+from support.host_app import Host
 from support.operations import dump
 
 from flask_ibi_archive.errors import RowError
@@ -245,15 +244,4 @@ def test_rows_and_items_agree(backend: str) -> None:
     OnBackend.backend = backend
     run_state_machine_as_test(
         OnBackend, settings=settings(max_examples=EXAMPLES, stateful_step_count=STEPS)
-    )
-
-
-@pytest.mark.slow
-def test_rows_and_items_agree_in_long_random_walks(backend: str) -> None:
-    class OnBackend(Repository):
-        pass
-
-    OnBackend.backend = backend
-    run_state_machine_as_test(
-        OnBackend, settings=long_walks(max_examples=100, stateful_step_count=60)
     )

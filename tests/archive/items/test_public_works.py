@@ -17,7 +17,7 @@ from support.web import rep, source
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.hosts.record_catalogue import read_record
+from flask_ibi_archive.archive.hosts.host_catalogue import read_record
 from flask_ibi_archive.archive.items.read import (
     ItemReader,
     describe_host_item,
