@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, Request, abort, redirect
-from flask_login import LoginManager, current_user, login_user
+from flask import Flask, Request, redirect
 from support.archives import archive_of, close, import_records, make_app
-from support.cases import for_each
-from support.host_app import User
 from support.web import (
     CLOSED,
     CLOSED_METADATA,
@@ -19,7 +16,6 @@ from support.web import (
     HIDDEN,
     INSIDE,
     METADATA,
-    NEW,
     OUTSIDE,
     PLAIN_CLOSED,
     REPORT,
@@ -133,7 +129,7 @@ STATED_OPEN = (
 )
 
 
-@for_each("remote", [INSIDE, OUTSIDE])
+@pytest.mark.parametrize("remote", [INSIDE, OUTSIDE])
 def test_none_leaves_the_decision_to_networks_and_embargo(
     build: Build, place: tuple[str, Path], remote: str
 ) -> None:
@@ -148,7 +144,7 @@ def test_none_leaves_the_decision_to_networks_and_embargo(
     close(without)
 
 
-@for_each("is_raised", [True, False])
+@pytest.mark.parametrize("is_raised", [True, False])
 def test_a_response_of_the_policy_replaces_the_page_with_status_403(
     build: Build, is_raised: bool
 ) -> None:
@@ -169,19 +165,6 @@ class Refusal(HTTPException):
         super().__init__(response=response)
 
 
-def test_abort_in_the_policy_shows_the_error_page_of_the_host(build: Build) -> None:
-    def policy(item: ItemView, file: FileRecord | None, request: Request) -> bool:
-        abort(401)
-
-    app = build(policy=policy)
-    app.register_error_handler(401, lambda error: ("please log in", 401))
-    answer = ask(app, f"/col/{REPORT}/{FILE}")
-    assert (answer.status, answer.text) == (401, "please log in")
-    assert answer.headers["Cache-Control"] == "private, no-store"
-    # the description is public
-    assert ask(app, f"/col/{REPORT}/").status == 200
-
-
 def test_the_policy_decides_for_each_file(build: Build) -> None:
     def policy(item: ItemView, file: FileRecord | None, request: Request) -> bool:
         return file is None or file.path.endswith(".csv")
@@ -200,29 +183,12 @@ def test_the_policy_decides_for_each_file(build: Build) -> None:
     assert "old.txt" not in text
 
 
-@for_each("ibi", [UNTITLED, UNTITLED_DESCRIBED])
-def test_the_name_of_a_file_that_the_policy_closes_is_no_title(build: Build, ibi: str) -> None:
-    app = build(False)
-    for rest in (
-        "",
-        FILE,
-        "doc/missing.pdf",
-        "files",
-        "metadata",
-        "metadata?choice=x",
-        "statistics",
-    ):
-        text = ask(app, f"/col/{ibi}/{rest}").text
-        # the links to other languages, before <main>, repeat the requested path
-        assert "report.pdf" not in text.partition("<main")[2]
-        assert "<title>report" not in text
-    assert "report.pdf" in ask(build(True), f"/col/{ibi}/statistics").text
-
-
 # --- errors
 
 
-@for_each("error", [RuntimeError("secret"), KeyError("x"), NotReady("away", "secret")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("secret"), KeyError("x"), NotReady("away", "secret")]
+)
 def test_an_exception_in_the_policy_never_opens_a_file(build: Build, error: Exception) -> None:
     app = build(error)
     for ibi in ITEMS:
@@ -231,13 +197,6 @@ def test_an_exception_in_the_policy_never_opens_a_file(build: Build, error: Exce
             assert answer.status == (503 if isinstance(error, NotReady) else 500)
             assert b"%PDF" not in answer.body
             assert "secret" not in answer.text
-
-
-@for_each("value", [1, ("no", 403)])
-def test_a_value_of_a_wrong_type_never_opens_a_file(build: Build, value: Any) -> None:
-    assert ask(build(value), f"/col/{REPORT}/{FILE}").status == 500
-    with pytest.raises(TypeError, match="must return True, False, None or a response"):
-        ask(build(value, TESTING=True), f"/col/{REPORT}/{FILE}")
 
 
 # --- what the policy does not decide
@@ -261,83 +220,7 @@ def headers(answer: Answer) -> tuple[str, bool]:
     return answer.headers["Cache-Control"], "Cookie" in varies
 
 
-def test_no_shared_cache_stores_what_the_policy_decides(build: Build) -> None:
-    for decision, rest, expected in (
-        (True, FILE, "private, no-store"),
-        (True, "", "private, no-store"),
-        (False, FILE, "private, no-store"),
-        (redirect("/login"), FILE, "private, no-store"),
-        (None, FILE, "private, no-cache"),
-        (None, "", "private, no-cache"),
-        (ValueError(), FILE, "private, no-cache"),
-    ):
-        answer = ask(build(decision), f"/col/{REPORT}/{rest}")
-        assert headers(answer) == (expected, True), decision
-    assert "Accept-Language" in answer_vary(build(None))
-
-
-def answer_vary(app: Flask) -> str:
-    return ask(app, f"/col/{REPORT}/").headers["Vary"]
-
-
 # --- registration
 
 
-def test_each_object_has_its_own_policy_and_the_last_one_applies(place: tuple[str, Path]) -> None:
-    first, second = IBIArchive(), IBIArchive()
-    apps = [make_app(*place, ibi) for ibi in (first, first, second)]
-
-    @first.access_policy
-    def closed(item: ItemView, file: FileRecord | None, request: Request) -> bool:
-        return False
-
-    def answers() -> list[int]:
-        return [ask(app, f"/col/{NEW}/doc/page.html").status for app in apps]
-
-    assert closed.__name__ == "closed"
-    assert answers() == [403, 403, 200]
-    second.access_policy(closed)
-    first.access_policy(lambda item, file, request: None)
-    assert answers() == [200, 200, 403]
-    for app in apps:
-        close(app)
-
-
 # --- with a real login
-
-
-def test_users_who_log_in_with_flask_login_read_files_under_embargo(build: Build) -> None:
-    manager = LoginManager()
-
-    def policy(item: ItemView, file: FileRecord | None, request: Request) -> bool | Response | None:
-        if current_user.is_authenticated:
-            return True
-        if item.embargo is not None:
-            response: Response = manager.unauthorized()
-            return response
-        return None
-
-    app = build(policy=policy)
-    manager.init_app(app)
-    manager.login_view = "login"
-    manager.user_loader(User)
-
-    @app.route("/login", methods=["GET", "POST"])
-    def login() -> str:
-        login_user(User("ana"))
-        return "welcome"
-
-    browser = app.test_client()
-    url = f"/col/{EMBARGOED}/{FILE}"
-    with browser.get(url) as answer:
-        assert answer.status_code == 302
-        assert answer.headers["Location"].startswith("/login?next=")
-    with browser.get(f"/col/{EMBARGOED}/") as answer:
-        assert answer.status_code == 200
-        assert "available from 31 December 9999" in answer.text
-    browser.post("/login")
-    with browser.get(url) as answer:
-        assert (answer.status_code, answer.data) == (200, CONTENTS["report.pdf"])
-        assert answer.headers["Cache-Control"] == "private, no-store"
-    with app.test_client().get(f"/col/{CLOSED}/{FILE}") as answer:
-        assert answer.status_code == 403

@@ -11,8 +11,6 @@ from flask import Flask, current_app
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.resolver import IBIResolver
 
 OTHER = "http://other.example.org"
 
@@ -55,26 +53,3 @@ def test_the_pages_are_at_the_address_of_the_archive(archive: Archive) -> None:
     for path in (style, "/ibi/statistics", "/ibi/health/ready", "/ibi/sitemap.xml"):
         assert client.get(path, base_url=base).status_code == 200, path
     assert client.get("/ibi/statistics", base_url=OTHER).text == "the page of the other host"
-
-
-def test_resolvers_and_persistent_urls_are_answered_at_each_host(archive: Archive) -> None:
-    item = archive.deposit(title="On rain")
-    client = current_app.test_client()
-    query = f"servicesubject=urlRequest&parsedibiurl.ibi={item.ibi}"
-    service = f"/{archive.served().service_ibi}?{query}&clientinformation.ipaddress=192.0.2.1"
-    for base in (archive.config.base_url, OTHER):
-        assert "state" in client.get(service, base_url=base).text
-        answer = client.get(f"/{item.ibi}", base_url=base)
-        assert str(answer.location).lower() == archive.addresses.item(item).lower()
-
-
-def test_a_resolver_is_at_the_host_that_the_settings_name(tmp_path: Path) -> None:
-    app = create_app(tmp_path, SERVER_NAME="urlib.net")
-    IBIResolver(app)
-    client = app.test_client()
-    for path in ("/ibi-resolver/health/live", "/J8LNKB5R7W/3FUQHC5"):
-        assert client.get(path, base_url="http://urlib.net").status_code != 404
-        assert client.get(path, base_url=OTHER).text == "the page of the other host"
-    app.extensions["ibi_resolver"].resolver.database.close()
-    with pytest.raises(ConfigError, match=r"^SERVER_NAME is not set; .* host_matching=True"):
-        IBIResolver(create_app(tmp_path))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from flask import Flask
-from sqlalchemy import create_engine, event, func, insert, make_url, select, text
+from sqlalchemy import create_engine, event, func, make_url, select, text
 from sqlalchemy.orm import (
     DeclarativeBase,
     Mapped,
-    Session,
     mapped_column,
     scoped_session,
     sessionmaker,
@@ -26,11 +24,9 @@ from support.operations import DUBLIN_CORE, dump
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.minting import Minter
-from flask_ibi_archive.core.records.record import MetadataItem
 from flask_ibi_archive.errors import (
     ConfigError,
     MintingError,
-    NotReady,
     RuleBroken,
     StorageError,
 )
@@ -48,9 +44,6 @@ class Report(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str]
     rep: Mapped[str | None]
-
-
-SessionFactory = Callable[[], Session]
 
 
 @pytest.fixture(params=["scoped", "callable", "session"])
@@ -162,99 +155,6 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     assert len(list(host.archive.find())) == 2
 
 
-def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
-    new_host: Callable[..., Host],
-) -> None:
-    from sqlalchemy.exc import IntegrityError
-
-    host = new_host()
-    host.session.add(Report(name=None))
-    with pytest.raises(IntegrityError):
-        host.archive.deposit(ItemRecord())
-    host.session.rollback()
-    host.archive.deposit(ItemRecord())
-    host.session.commit()
-    assert len(list(host.archive.find())) == 1
-
-
-def test_the_rows_of_an_item_stay_together_on_the_hosts_connections(
-    new_host: Callable[..., Host], tmp_path: Path
-) -> None:
-    """On SQLite, foreign keys are off there, unless the host has turned them on."""
-    host = new_host()
-    (tmp_path / "a.txt").write_text("a")
-    item = host.archive.deposit(ItemRecord(metadata=DUBLIN_CORE), [tmp_path / "a.txt"])
-    known = host.archive.deposit(ItemRecord(), [tmp_path / "a.txt"])
-    host.archive.new_edition(item.rep, ItemRecord())
-    for number in ("02", "03"):
-        far = MetadataItem(f"sid.inpe.br/mtc-m19@80/2009/08.21.17.{number}")
-        host.archive.edit(known.rep, metadata=far)
-    host.archive.delete(item.rep, "gone")
-    host.session.commit()
-    if host.engine.dialect.name == "sqlite":
-        assert host.session.execute(text("PRAGMA foreign_keys")).scalar() == 0
-        assert host.session.execute(text("PRAGMA foreign_key_check")).all() == []
-    read = host.session.execute(
-        text("SELECT DISTINCT state FROM ibi_identifier WHERE text IN (:rep, :ibip)"),
-        {"rep": item.rep, "ibip": item.ibip},
-    )
-    assert read.all() == [("Deleted",)]
-
-    select_id = text("SELECT item_id FROM ibi_identifier WHERE text = :rep")
-    row_id = {"id": host.session.scalar(select_id, {"rep": known.rep})}
-    host.session.execute(text("DELETE FROM ibi_item WHERE id = :id"), row_id)
-    for table in ("ibi_identifier", "ibi_file"):
-        statement = text(f"SELECT count(*) FROM {table} WHERE item_id = :id")
-        assert host.session.scalar(statement, row_id) == 0
-    host.session.rollback()
-
-
-@pytest.mark.slow
-@pytest.mark.only_on("sqlite")
-def test_operations_do_not_need_a_second_connection_during_a_large_transaction(
-    new_host: Callable[..., Host],
-) -> None:
-    """SQLite locks readers out when the changes of a transaction exceed its cache."""
-    host = new_host()
-    host.archive.served()
-    host.session.execute(text("PRAGMA cache_size = 1"))
-    host.session.execute(insert(Report), [{"name": "annual" * 1000} for _ in range(50)])
-    with pytest.raises(NotReady, match="database is locked"):
-        host.archive.get(SERVICE)
-    item = host.archive.deposit(ItemRecord())
-    host.archive.edit(host.archive.new_edition(item.rep, ItemRecord()).rep, language="pt")
-    host.archive.delete(item.rep, "gone")
-    host.archive.reserve()
-    host.session.commit()
-    assert len(list(host.archive.find())) == 2
-
-
-@pytest.mark.postgresql
-def test_a_savepoint_of_the_host_is_what_it_is_without_us(new_host: Callable[..., Host]) -> None:
-    """The driver of SQLite begins no transaction for a savepoint, so its release commits."""
-    host = new_host()
-    with host.session.begin_nested():  # the first statement of the transaction
-        host.session.add(Report(name="annual"))
-        item = host.archive.deposit(ItemRecord())
-    host.session.rollback()
-    remains = host.engine.dialect.name == "sqlite"
-    assert host.reports() == remains
-    assert (host.archive.get(item.rep) is not None) == remains
-
-
-@pytest.mark.only_on("sqlite")
-def test_a_host_in_autocommit_mode_stays_in_it_after_a_savepoint(
-    new_host: Callable[..., Host],
-) -> None:
-    engine = new_host().engine.execution_options(isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        savepoint = connection.begin_nested()
-        connection.execute(insert(Report).values(name="annual"))
-        savepoint.commit()
-        with engine.connect() as other:
-            assert other.scalar(select(func.count()).select_from(Report)) == 1
-
-
 @pytest.mark.postgresql
 def test_a_host_can_begin_its_transactions_itself(
     new_host: Callable[..., Host],
@@ -325,23 +225,6 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     assert len({one.rep for one in given}) == 3
 
 
-def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
-    new_host: Callable[..., Host],
-) -> None:
-    host = new_host()
-    minter = host.archive.minter
-    minter.max_wait = 1000
-    minter.wait = lambda seconds: None
-    given = []
-    for number in range(40):
-        minter.clock = lambda: Fraction(1_790_000_040)
-        if number % 4:
-            host.session.add(Report(name="annual"))
-        given.append(host.archive.deposit(ItemRecord()))
-        host.session.rollback()
-    assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
-
-
 @pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])
 def test_a_damaged_file_of_the_last_date_stops_minting(
     uri: str, new_host: Callable[..., Host], content: str
@@ -388,25 +271,6 @@ def test_a_date_that_can_not_be_recorded_is_not_issued(
     assert len(list(host.archive.find())) == host.reports() == 1
 
 
-def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
-    uri: str, tmp_path: Path
-) -> None:
-    if not uri.startswith("sqlite"):
-        return
-    path = Path(str(make_url(uri).database))
-    path.chmod(0o640)
-    link = tmp_path / "link.sqlite"
-    link.symlink_to(path)
-    host = Host(f"sqlite:///{link}", tmp_path)
-    host.session.add(Report(name="annual"))
-    host.archive.deposit(ItemRecord())
-    host.session.rollback()
-    host.close()
-    record = path.with_name(f"{path.name}-ibi-last-date")
-    assert stat.S_IMODE(record.stat().st_mode) == 0o640
-    assert list(tmp_path.glob("link.sqlite-ibi*")) == []
-
-
 def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     new_host: Callable[..., Host],
 ) -> None:
@@ -441,26 +305,3 @@ def test_a_session_that_will_not_do_stops_the_start(
     with pytest.raises(ConfigError, match=advice):
         # a session without a database may get one until the Archive is used
         archive_of(IBIArchive(app, session=source()) and app)  # type: ignore[arg-type]
-
-
-@pytest.mark.postgresql
-def test_a_transaction_older_than_the_archive_is_used(uri: str, tmp_path: Path) -> None:
-    first = Host(uri, tmp_path)
-    first.close()
-    engine = create_engine(uri)
-    session = Session(engine)
-    session.execute(text("SELECT 1"))
-    app = Flask("host", instance_path=str(tmp_path / "instance"))
-    app.config.update(
-        SECRET_KEY="a secret for tests",
-        IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
-        IBI_ARCHIVE_IP="150.163.34.243",
-    )
-    IBIArchive(app, session=session)
-    archive = archive_of(app)
-    archive.reserve()
-    session.commit()
-    assert len(archive.reservations()) == 1
-    session.close()
-    engine.dispose()
-    archive.database.close()

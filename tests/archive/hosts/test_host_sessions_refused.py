@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,6 @@ from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.extension import StartError
-from flask_ibi_archive.server.database.engines import is_same_database
 from flask_ibi_archive.server.start import hide_password
 
 
@@ -80,43 +78,6 @@ def test_a_value_that_is_not_a_session_stops_the_start(
     with pytest.raises(ConfigError, match="a scoped_session") as refused:
         serve(source)
     assert refused.value.key == "session"
-
-
-def test_an_object_that_has_a_session_is_refused_with_advice() -> None:
-    with pytest.raises(ConfigError, match=r"SQLAlchemy'>; it should be .* such as db.session"):
-        IBIArchive(session=SQLAlchemy()).init_app(bare_app())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("value", [SQLAlchemy(), SQLAlchemy().session], ids=["db", "session"])
-def test_a_value_in_place_of_the_app_is_refused_with_advice(value: Any) -> None:
-    with pytest.raises(TypeError, match=r"is not a Flask app; use IBIArchive\(app\), or"):
-        IBIArchive(value)
-
-
-@pytest.mark.parametrize("has_flask_sqlalchemy", [False, True])
-def test_an_archive_without_a_database_is_refused_with_advice(has_flask_sqlalchemy: bool) -> None:
-    """Only what needs the Archive fails; the rest of the app works."""
-    app, db = bare_app(), SQLAlchemy()
-    app.add_url_rule("/", "home", lambda: "home")
-    bind = {"IBI_DATABASE_BIND": "archive"} if has_flask_sqlalchemy else {}
-    app.config.update(bind, PROPAGATE_EXCEPTIONS=True)
-    ibi = IBIArchive(session=db.session)
-    ibi.init_app(app)
-    with pytest.raises(RuntimeError, match="already has an IBIArchive"):
-        ibi.init_app(app)
-    if has_flask_sqlalchemy:
-        app.config["SQLALCHEMY_DATABASE_URI"] = "sqlite:///host.sqlite"
-        db.init_app(app)
-        advice = "it should be unset, because SQLALCHEMY_BINDS is empty"
-    else:
-        advice = r"with Flask-SQLAlchemy, call db.init_app\(app\) "
-    assert app.test_client().get("/").text == "home"
-    for _ in range(2):
-        with app.app_context(), pytest.raises(StartError, match=advice):
-            _ = ibi.archive
-        with pytest.raises(StartError, match=advice):
-            app.test_client().get(f"/{SERVICE}")
-        assert re.search(advice, command(app, "check").error)
 
 
 def test_an_archive_may_precede_the_database(uri: str, tmp_path: Path) -> None:
@@ -213,29 +174,6 @@ def test_a_database_other_than_that_of_the_session_stops_the_start(
         f"session's database: {hide_password(bound.replace('postgresql:', 'postgresql+psycopg:'))}"
     )
     assert "secret" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("bound", "given"),
-    [
-        ("sqlite:///{folder}/host.sqlite", "sqlite:///{folder}/../{folder.name}/./host.sqlite"),
-        ("sqlite:///{folder}/host.sqlite", "sqlite:///file:{folder}/host.sqlite?uri=true"),
-        ("postgresql://u:secret@localhost/x", "postgresql+psycopg://v@127.0.0.1:5432/x"),
-        ("postgresql://u:secret@localhost/x", "postgresql:///x?host=/run/postgresql"),
-        ("sqlite:///{folder}/host.sqlite", ""),
-    ],
-)
-def test_the_sessions_database_may_be_named_too(
-    tmp_path: Path, bound: str, given: str | None
-) -> None:
-    bound = bound.format(folder=tmp_path)
-    archive = start(tmp_path, bound, given and given.format(folder=tmp_path))
-    assert is_same_database(archive.config.database_uri, bound)
-
-
-def test_an_invalid_url_is_refused_with_a_session_too(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match="it should be a SQLAlchemy URL"):
-        start(tmp_path, f"sqlite:///{tmp_path}/host.sqlite", "no URL")
 
 
 def start(folder: Path, bound: str, given: str | None) -> Archive:

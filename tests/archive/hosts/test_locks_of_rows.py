@@ -11,10 +11,10 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, select, text
+from sqlalchemy import select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
-from support.host_models import Host
+from support.host_app import Host
 
 from flask_ibi_archive.archive.items import relations as locks
 from flask_ibi_archive.errors import IBIError, NotReady
@@ -74,18 +74,6 @@ def test_an_open_transaction_does_not_block_changes_of_other_rows(
         first.commit()
 
 
-@pytest.mark.parametrize("name", ["edit", "delete"])
-def test_an_open_transaction_does_not_block_operations_on_other_items(
-    host: Host, name: str
-) -> None:
-    archive, ibi = host.archive.without_session(), host.session.get_one(host.Thesis, 2).ibi
-    with Session(host.engine) as first, ThreadPoolExecutor(1) as threads:
-        change(host, first, 1, CHANGES["edit"])
-        options = {"title": "On wind"} if name == "edit" else {"reason": "gone"}
-        threads.submit(getattr(archive, name), ibi, **options).result(30)
-        first.commit()
-
-
 @pytest.mark.parametrize("other", RELATED)
 def test_changes_of_relations_wait_for_each_other_for_a_limited_time(
     host: Host, other: str, monkeypatch: pytest.MonkeyPatch
@@ -100,24 +88,6 @@ def test_changes_of_relations_wait_for_each_other_for_a_limited_time(
         first.commit()
         change(host, second, 2, RELATED[other])
         second.commit()
-
-
-def test_a_lower_limit_of_the_host_is_kept(host: Host) -> None:
-    limits: list[str] = []
-
-    def remember(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
-        if "ibi_archive" in statement and "FOR NO KEY UPDATE" in statement:
-            other = connection.connection.dbapi_connection.cursor()
-            limits.append(other.execute("SHOW lock_timeout").fetchone()[0])
-
-    event.listen(host.engine, "before_cursor_execute", remember)
-    for limit in ("0", "100ms", "1min"):
-        host.session.execute(text(f"SET LOCAL lock_timeout = '{limit}'"))
-        host.session.add(host.Thesis(title="next", previous=host.session.get(host.Thesis, 1)))
-        host.session.flush()
-        assert host.session.scalar(text("SHOW lock_timeout")) == limit
-        host.session.rollback()
-    assert limits == ["5s", "100ms", "5s"]
 
 
 def test_of_two_changes_that_make_a_circle_of_editions_one_is_refused(host: Host) -> None:
@@ -160,17 +130,3 @@ def test_a_deadlock_reaches_the_host_as_the_error_of_the_driver(host: Host) -> N
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(edit, ibis[:2], ibis[1::-1]))
     assert sorted(found, key=str) == ["40P01", None]
-
-
-def test_a_serialization_failure_of_a_flush_reaches_the_host_as_the_error_of_the_driver(
-    host: Host,
-) -> None:
-    with Session(host.engine) as session:
-        session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-        row = session.get_one(host.Thesis, 1)
-        assert session.scalars(select(func.count()).select_from(host.Thesis)).one() == 4
-        host.archive.without_session().edit(str(row.ibi), title="On snow")
-        row.title = "On wind"
-        with pytest.raises(OperationalError) as refused:
-            session.commit()
-        assert getattr(refused.value.orig, "sqlstate", None) == "40001"

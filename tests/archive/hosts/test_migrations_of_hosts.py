@@ -11,37 +11,25 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from alembic.autogenerate import compare_metadata
 from alembic.config import CommandLine
-from alembic.runtime.migration import MigrationContext
-from flask import Flask, appcontext_pushed, request_started
-from flask_ibi_archive.migrations import include_name
-from flask_migrate import Migrate
+from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import (
     Column,
     Integer,
-    MetaData,
     String,
     create_engine,
     event,
     inspect,
-    make_url,
     text,
 )
-from support.archives import SERVICE, archive_of, close
-from support.cases import for_each
+from support.archives import SERVICE, archive_of
 from support.commands import command
-from support.databases import new_database
 from support.host_app import HostApp
-from support.web import ask
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.tables import resolver_metadata
-from flask_ibi_archive.server.database.migrate import head_revision
 
 pytestmark = [
     pytest.mark.no_tables,
@@ -132,9 +120,8 @@ def new_host(uri: str, tmp_path: Path) -> Iterator[NewHost]:
         host.close()
 
 
-#: The newest revision of our tables.
-HEAD = head_revision()
-OURS = {*metadata.tables, "ibi_alembic_version"}
+#: The module of the identifiers that programs got is only imported where they are issued.
+OURS = {*metadata.tables, "ibi_issued_identifier", "ibi_alembic_version"}
 
 
 # --- two histories in one database ---------------------------------------------------------------
@@ -163,29 +150,6 @@ def test_the_hosts_migrations_ignore_our_tables(new_host: NewHost, before: bool)
         assert len(list(host.archive.find())) == 1
 
 
-def test_our_tables_may_be_created_after_the_hosts(new_host: NewHost) -> None:
-    host = new_host()
-    host.flask("db", "init")
-    assert "thesis" in host.migrate()
-    host.flask("db", "upgrade")
-    host.flask("ibi", "init")
-    assert host.migrate() == ""
-    host.flask("ibi", "downgrade", "base", "--yes")
-    assert host.tables() == {"thesis", "alembic_version", "ibi_alembic_version"}
-    assert host.migrate() == ""
-
-
-@pytest.mark.parametrize("before", [True, False], ids=["migrate_first", "resolver_first"])
-def test_the_tables_of_a_resolver_are_ignored_too(new_host: NewHost, before: bool) -> None:
-    host = new_host(before=before, has_resolver=True)
-    host.flask("db", "init")
-    host.flask("ibi", "init")
-    host.flask("ibi-resolver", "init")
-    assert {"ibi_resolver_archive", "ibi_resolver_alembic_version"} <= host.tables()
-    created = host.migrate()
-    assert created.count("op.create_table") == created.count("op.drop_table") == 1
-
-
 @pytest.mark.parametrize("before", [True, False], ids=["migrate_first", "archive_first"])
 def test_the_hosts_own_filters_still_work(new_host: NewHost, before: bool) -> None:
     def include_object(item: Any, name: str | None, type_: str, *more: Any) -> bool:
@@ -206,39 +170,6 @@ def test_the_hosts_own_filters_still_work(new_host: NewHost, before: bool) -> No
     assert "op.create_table('thesis'" in upgrade
     assert upgrade.count("op.drop_table") == 1
     assert "op.drop_table('obsolete')" in upgrade
-
-
-def test_tables_of_the_hosts_models_are_never_ignored(new_host: NewHost) -> None:
-    """Even if their names begin with the prefix of our tables, or are names of ours."""
-    host = new_host()
-    host.add_table("ibi_note")
-    host.add_table("ibi_prefix")
-    host.flask("db", "init")
-    created = host.migrate()
-    assert "create_table('ibi_note'" in created
-    assert "create_table('ibi_prefix'" in created
-    host.flask("db", "upgrade")
-    assert host.migrate() == ""
-    host.execute("ALTER TABLE ibi_note ADD COLUMN obsolete INTEGER")
-    assert "drop_column('obsolete')" in host.migrate()
-
-
-def test_apps_without_an_archive_keep_their_filters(new_host: NewHost, uri: str) -> None:
-    host = new_host()
-    other = Flask("other")
-    other.config["SQLALCHEMY_DATABASE_URI"] = uri
-    db = SQLAlchemy(other)
-    Migrate(other, db)
-    with host.app.app_context(), other.app_context():
-        assert "include_name" not in other.extensions["migrate"].configure_args
-        assert "include_name" in host.app.extensions["migrate"].configure_args
-
-
-def test_requests_do_not_look_for_flask_migrate(app: Flask) -> None:
-    assert list(appcontext_pushed.receivers_for(app))
-    ask(app, "/")
-    assert not list(appcontext_pushed.receivers_for(app))
-    assert not list(request_started.receivers_for(app))
 
 
 # --- plain alembic -------------------------------------------------------------------------------
@@ -296,19 +227,10 @@ def test_plain_alembic_ignores_our_tables_with_one_line(
     assert command(app, "list").data == ""
 
 
-def test_programs_without_an_env_py_ignore_our_tables(new_app: Callable[..., Flask]) -> None:
-    """Such as Flask-Alembic, which Invenio uses: ``ALEMBIC_CONTEXT["include_name"]``."""
-    app = new_app()
-    assert command(app, "init").data == f"{SERVICE}\n"
-    with archive_of(app).database.reading() as connection:
-        context = MigrationContext.configure(connection, opts={"include_name": include_name})
-        assert compare_metadata(context, MetaData()) == []
-
-
 # --- tables without a known revision -------------------------------------------------------------
 
 
-@for_each("words", [("init",), ("upgrade",), ("downgrade", "--yes")])
+@pytest.mark.parametrize("words", [("init",), ("upgrade",), ("downgrade", "--yes")])
 def test_tables_that_no_migration_created_are_an_error_with_advice(
     new_app: Callable[..., Flask], uri: str, words: tuple[str, ...]
 ) -> None:
@@ -322,85 +244,7 @@ def test_tables_that_no_migration_created_are_an_error_with_advice(
     )
 
 
-def test_tables_of_a_resolver_that_no_migration_created_are_an_error(
-    new_host: NewHost, uri: str
-) -> None:
-    host = new_host(has_resolver=True)
-    engine = create_engine(uri)
-    resolver_metadata.create_all(engine)
-    engine.dispose()
-    assert command(host.app, "init", group=ibi_resolver).error.endswith(
-        "drop them and run: flask ibi-resolver init; otherwise restore a backup"
-    )
-
-
 # --- our tables in another database --------------------------------------------------------------
-
-
-@pytest.fixture
-def two_databases(uri: str, new_host: NewHost, tmp_path: Path) -> Iterator[Host]:
-    """A host whose models are in one database, and our tables in the bind "archive"."""
-    backend = "sqlite" if uri.startswith("sqlite") else "postgresql"
-    with new_database(backend, tmp_path, ready=True) as other:
-        host = new_host(SQLALCHEMY_BINDS={"archive": other}, IBI_DATABASE_BIND="archive")
-        host.flask("ibi", "init")
-        yield host
-
-
-def test_our_tables_may_be_in_a_bind_of_the_hosts_session(two_databases: Host) -> None:
-    """The operations are part of the host's session, but in the bind's transaction."""
-    host = two_databases
-    assert host.tables() == set()
-    with host.app.app_context():
-        host.db.create_all()
-        host.db.session.add(host.models["thesis"](id=1))
-        item = host.archive.deposit(title="Report")
-        assert host.archive.without_session().get(item.rep) is None
-        host.db.session.rollback()
-        assert host.archive.get(item.rep) is None
-        assert host.db.session.get(host.models["thesis"], 1) is None
-
-        host.db.session.add(host.models["thesis"](id=1))
-        item = host.archive.deposit(title="Report")
-        savepoint = host.db.session.begin_nested()
-        lost = host.archive.deposit(title="Report")
-        savepoint.rollback()
-        host.db.session.commit()
-        assert host.archive.get(item.rep) is not None
-        assert host.archive.get(lost.rep) is None
-        assert host.db.session.get(host.models["thesis"], 1) is not None
-    assert host.tables("archive") == OURS
-
-
-@pytest.mark.postgresql
-def test_models_of_the_same_bind_share_our_transaction(two_databases: Host) -> None:
-    host = two_databases
-    host.add_table("paper", bind="archive")
-    with host.app.app_context():
-        host.db.create_all()
-        session, paper = host.db.session, host.models["paper"]
-        session.add(paper(id=1))
-        host.archive.deposit(title="Report")
-        theirs = session.connection(bind_arguments={"mapper": inspect(paper)})
-        assert theirs.scalar(text("SELECT count(*) FROM ibi_item WHERE content_type = 'Data'"))
-        session.rollback()
-        assert session.get(paper, 1) is None
-        assert list(host.archive.find()) == []
-
-
-def test_commands_for_several_databases_ignore_our_tables(two_databases: Host) -> None:
-    host = two_databases
-    host.add_table("review", bind="archive")
-    host.flask("db", "init", "--multidb")
-    created = host.migrate()
-    assert created.count("op.create_table") == created.count("op.drop_table") == 2
-    host.flask("db", "upgrade")
-    assert host.migrate() == ""
-    assert host.tables() == {"thesis", "alembic_version"}
-    assert host.tables("archive") == OURS | {"review", "alembic_version"}
-    host.flask("db", "downgrade")
-    assert host.tables("archive") == OURS | {"alembic_version"}
-    host.archive.database.check()
 
 
 # --- options of the host's connections -----------------------------------------------------------
@@ -422,7 +266,7 @@ def schema(uri: str) -> Iterator[str]:
 
 
 @pytest.mark.postgresql
-@for_each("key", [None, "archive"])
+@pytest.mark.parametrize("key", [None, "archive"])
 def test_our_tables_are_in_the_schema_of_the_hosts_connections(
     uri: str, schema: str, new_host: NewHost, key: str | None
 ) -> None:
@@ -451,43 +295,6 @@ def test_our_tables_are_in_the_schema_of_the_hosts_connections(
     engine.dispose()
 
 
-@for_each("key", [None, "archive"])
-def test_our_connections_are_opened_by_the_creator_of_the_host(
-    uri: str, new_host: NewHost, tmp_path: Path, key: str | None
-) -> None:
-    """The URL of the session leads nowhere; only the function knows the database."""
-    url, opened = make_url(uri), []
-
-    def create() -> Any:
-        opened.append(url)
-        dialect = url.get_dialect()()
-        arguments, options = dialect.create_connect_args(url)
-        return dialect.import_dbapi().connect(*arguments, **options)
-
-    nowhere = str(url.set(database="nowhere")) if url.host else f"sqlite:///{tmp_path}/nowhere"
-    options = {"creator": create}
-    host = new_host(
-        **(
-            {"SQLALCHEMY_ENGINE_OPTIONS": options, "uri": nowhere}
-            if key is None
-            else {
-                "SQLALCHEMY_BINDS": {key: {"url": nowhere, **options}},
-                "IBI_DATABASE_BIND": key,
-            }
-        )
-    )
-    host.flask("ibi", "init")
-    with host.app.app_context():
-        item = host.archive.deposit(title="Report")
-        host.db.session.commit()
-        assert host.archive.get(item.rep) is not None
-        host.db.session.remove()
-    engine = create_engine(uri)
-    assert set(inspect(engine).get_table_names()) >= OURS
-    engine.dispose()
-    assert len(opened) > 1
-
-
 @pytest.mark.postgresql
 def test_init_refuses_a_session_with_another_schema(
     uri: str, schema: str, new_host: NewHost
@@ -511,37 +318,6 @@ def test_init_refuses_a_session_with_another_schema(
         command(host.app, "init").error,
     )
     assert host.tables() & OURS == set()
-
-
-def test_apps_with_the_same_session_may_have_different_binds(tmp_path: Path) -> None:
-    db = SQLAlchemy()
-    ibi = IBIArchive(session=db.session)
-    apps = []
-    for name in ("one", "other"):
-        with new_database("sqlite", tmp_path, ready=True) as bound:
-            app = Flask(name, instance_path=str(tmp_path / name))
-            app.config.update(
-                SETTINGS,
-                SQLALCHEMY_DATABASE_URI="sqlite://",
-                SQLALCHEMY_BINDS={name: bound},
-                IBI_DATABASE_BIND=name,
-                IBI_FILES_FOLDER=str(tmp_path / name / "files"),
-            )
-            db.init_app(app)
-            ibi.init_app(app)
-            archive_of(app).init()
-            apps.append((app, bound))
-    for app, bound in apps:
-        with app.app_context():
-            item = archive_of(app).deposit(title="Report")
-            db.session.commit()
-            assert archive_of(app).config.database_uri == bound
-            found = [archive_of(one).get(item.rep) is not None for one, _ in apps]
-            assert found == [one is app for one, _ in apps]
-    for app, _ in apps:
-        with app.app_context():
-            [engine.dispose() for engine in db.engines.values()]
-        close(app)
 
 
 @pytest.mark.only_on("sqlite")

@@ -14,7 +14,6 @@ from flask import render_template
 from jinja2 import DictLoader
 from sqlalchemy import select
 from sqlalchemy.orm import Mapped, mapped_column
-from support.cases import for_each
 from support.documentation import blocks
 from support.host_app import HostApp
 from support.pages import Page
@@ -88,15 +87,7 @@ def test_the_head_is_that_of_our_page(host: Host) -> None:
     assert own.headers["Link"] == ours.headers["Link"]
 
 
-def test_the_page_has_the_parts(host: Host) -> None:
-    page = Page(see(host, **{"Accept-Language": "pt"}).text)
-    assert "Como citar" in page.text("h2")
-    assert "SILVA, Ana." in page.text("p")
-    assert f"http://mtc-m16c.sid.inpe.br/col/{host.ibi_text}/doc/report.txt" in page.all_links
-    assert host.ibi_text in page.text("code")
-
-
-@for_each(
+@pytest.mark.parametrize(
     ("accept", "status", "format"),
     [
         ("text/html", 200, ""),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Blueprint, Flask, abort, g, redirect, request, url_for
-from support.archives import archive_of
-from support.cases import for_each
+from flask import Flask, abort, redirect, url_for
 from support.commands import command
 from support.pages import Page
 from support.web import (
@@ -27,8 +24,7 @@ from support.web import (
 from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.core.protocol.url_list import ArchiveUrls, Named, PageKind
-from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.core.protocol.url_list import Named, PageKind
 from flask_ibi_archive.server.web.hooks import IBIConverter
 
 Host = Callable[..., Flask]
@@ -75,10 +71,10 @@ def find_blueprint(app: Flask, path: str) -> str:
     return endpoint.partition(".")[0]
 
 
-@for_each(("rule", "path"), RULES)
-def test_a_route_of_the_host_overrides_ours_in_any_order(host: Host, rule: str, path: str) -> None:
-    for step in ("before", "after"):
-        app = host(**{step: lambda app: add(app, rule)})
+@pytest.mark.parametrize("step", ["before", "after"])
+def test_a_route_of_the_host_overrides_ours_in_any_order(host: Host, step: str) -> None:
+    for rule, path in RULES:
+        app = host(**{step: lambda app, rule=rule: add(app, rule)})
         assert ask(app, path).text == f"own {rule}"
         assert ask(app, path, "HEAD").status == 200
         kind = path.removeprefix(f"/col/{REPORT}").removeprefix(f"/col/{REPORT_IBIP}")
@@ -87,7 +83,7 @@ def test_a_route_of_the_host_overrides_ours_in_any_order(host: Host, rule: str, 
         assert {find_blueprint(app, other) for other in others} == {"ibi_archive"}
 
 
-@for_each(
+@pytest.mark.parametrize(
     "rule", ["/<path:page>", "/<section>/<path:page>", "/<a>/<b>", "/ibi/<page>", "/<path:p>/"]
 )
 def test_a_catch_all_of_the_host_does_not_hide_our_pages(host: Host, rule: str) -> None:
@@ -104,8 +100,8 @@ def test_a_catch_all_of_the_host_does_not_hide_our_pages(host: Host, rule: str) 
         assert ask(app, page).text == f"own {rule}"
 
 
-@for_each("rule", ["/<path:page>", "/<path(minlength=1):page>", "/<path:page>/"])
-@for_each("step", ["before", "after"])
+@pytest.mark.parametrize("rule", ["/<path:page>", "/<path(minlength=1):page>", "/<path:page>/"])
+@pytest.mark.parametrize("step", ["before", "after"])
 def test_persistent_urls_of_our_items_are_answered_before_a_catch_all(
     host: Host, step: str, rule: str
 ) -> None:
@@ -126,15 +122,6 @@ def test_persistent_urls_of_our_items_are_answered_before_a_catch_all(
     assert ask(app, f"/{REPORT}{end}?{query}").text == f"own {rule}"
 
 
-def test_a_catch_all_answers_if_the_archive_does_not(host: Host, tmp_path: Path) -> None:
-    def add_page(app: Flask) -> None:
-        add(app, "/<path:page>")
-
-    assert ask(host(after=add_page, IBI_LOCAL_RESOLUTION=False), f"/{REPORT}").status == 200
-    missing = f"sqlite:///{tmp_path / 'empty.sqlite'}"
-    assert ask(host(after=add_page, IBI_DATABASE_URI=missing), f"/{REPORT}").status == 200
-
-
 def test_a_route_of_the_host_may_show_our_page(host: Host) -> None:
     def show(text: str) -> Any:
         ibi = IBIArchive()
@@ -145,44 +132,6 @@ def test_a_route_of_the_host_may_show_our_page(host: Host) -> None:
     for path, status in ((f"/col/{REPORT}/", 200), ("/col/8JMKD3MGP8W/4GR7C9G/", 404)):
         assert ask(theirs, path).status == status
         assert ask(theirs, path).text == ask(ours, path).text
-
-
-def test_a_route_of_the_host_for_another_method_leaves_ours_unchanged(host: Host) -> None:
-    app = host(
-        before=lambda app: add(app, "/col/<path:ibi>/", methods=["POST"]),
-        after=lambda app: add(app, "/ibi/statistics", methods=["POST"]),
-    )
-    for path in (f"/col/{REPORT}/", "/ibi/statistics"):
-        assert ask(app, path).status == 200
-        assert not ask(app, path).body.startswith(b"own ")
-        assert ask(app, path, "POST").body.startswith(b"own ")
-        refused = ask(app, path, "DELETE")
-        assert refused.status == 405
-        assert {"GET", "HEAD", "POST"} <= set(refused.headers["Allow"].split(", "))
-
-
-@for_each("path", PATHS)
-def test_our_pages_refuse_other_methods_and_list_those_they_allow(host: Host, path: str) -> None:
-    app = host()
-    assert ask(app, path, "HEAD").status == 200
-    assert ask(app, path, "HEAD").body == b""
-    options = ask(app, path, "OPTIONS")
-    assert options.status == 200
-    assert set(options.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
-    assert ask(app, path, "POST").status == 405
-
-
-def test_hooks_of_the_blueprint_of_a_replaced_page_run(host: Host) -> None:
-    def add_blueprint(app: Flask) -> None:
-        own = Blueprint("own", "own")
-        own.before_request(lambda: ("log in first", 401))
-        own.add_url_rule("/ibi/statistics", "statistics", lambda: "secret")
-        own.add_url_rule("/col/<path:ibi>/", "item", lambda ibi: "secret")
-        app.register_blueprint(own)
-
-    app = host(after=add_blueprint)
-    for path in ("/ibi/statistics", f"/col/{REPORT}/"):
-        assert (ask(app, path).status, ask(app, path).text) == (401, "log in first")
 
 
 def log_in_first() -> Any:
@@ -204,8 +153,8 @@ def need_login() -> None:
     raise LoginNeeded
 
 
-@for_each("step", ["before", "after"])
-@for_each("hook", [log_in_first, refuse, need_login])
+@pytest.mark.parametrize("step", ["before", "after"])
+@pytest.mark.parametrize("hook", [log_in_first, refuse, need_login])
 def test_hooks_of_the_host_do_not_answer_for_the_protocol(
     host: Host, step: str, hook: Callable[[], Any]
 ) -> None:
@@ -218,79 +167,6 @@ def test_hooks_of_the_host_do_not_answer_for_the_protocol(
     for path in ("/", "/static/x", "/no/such/page", f"/col/{REPORT}/"):
         answer = ask(app, path)
         assert answer.status == 429 or answer.headers["Location"] == "/login", path
-
-
-def test_what_the_hooks_of_the_host_prepare_is_there(host: Host) -> None:
-    """Each hook runs once, up to the first that answers, as without the extension."""
-    seen: list[str] = []
-
-    def add_hooks(app: Flask) -> None:
-        @app.before_request
-        def start() -> None:
-            g.started = seen.append("start")
-
-        @app.before_request
-        def require_login() -> Any:
-            seen.append("login")
-            return redirect("/login") if request.args.get("private") else None
-
-        @app.before_request
-        def open_something() -> None:
-            g.opened = seen.append("open")
-
-        @app.after_request
-        def stop(response: Any) -> Any:
-            assert g.started is None
-            return response
-
-    app = host(before=add_hooks)
-    query = "servicesubject=inclusionConfirmationRequest"
-    for target, private in (
-        (f"{SERVICE_PATH}?{query}", ""),
-        (f"{SERVICE_PATH}?{query}&private=1", "login"),
-        (f"/{REPORT}", ""),
-        (f"/col/{REPORT}/", ""),
-        ("/no/such/page", ""),
-        ("/", ""),
-        ("/no/such/page?private=1", "login"),
-    ):
-        ask(app, target)
-        assert seen == ["start", "login"] + ([] if private else ["open"]), target
-        seen.clear()
-
-
-def test_the_host_can_build_the_urls_of_our_pages(host: Host) -> None:
-    app = host(after=lambda app: add(app, "/col/<path:ibi>/"))
-    with app.test_request_context():
-        assert url_for("ibi_archive.landing", ibi=REPORT) == f"/col/{REPORT}/"
-        assert url_for("ibi_archive.file", ibi=REPORT, path="a/b c") == f"/col/{REPORT}/doc/a/b%20c"
-        assert url_for("ibi_archive.archive_statistics", by="day") == "/ibi/statistics?by=day"
-        assert url_for("ibi_archive.health_live") == "/ibi/health/live"
-
-
-@for_each("step", ["before", "after"])
-def test_the_host_replaces_pages_of_the_resolver(host: Host, tmp_path: Any, step: str) -> None:
-    def add_pages(app: Flask) -> None:
-        add(app, "/")
-        add(app, "/ibi-resolver/health")
-        add(app, "/<path:page>")
-
-    def prepare(app: Flask, others: Callable[[Flask], None]) -> None:
-        app.config["IBI_RESOLVER_DATABASE_URI"] = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
-        if step == "before":
-            others(app)
-        IBIResolver(app)
-        if step == "after":
-            others(app)
-
-    app = host(before=lambda app: prepare(app, add_pages))
-    try:
-        assert ask(app, "/").text == "own /"
-        assert ask(app, "/ibi-resolver/health").text == "own /ibi-resolver/health"
-        assert ask(app, "/ibi-resolver/health/live").text == '{"status":"ok"}\n'
-        assert ask(app, "/some/page").text == "own /<path:page>"
-    finally:
-        app.extensions["ibi_resolver"].resolver.close()
 
 
 # --- addresses
@@ -326,13 +202,6 @@ def test_url_lists_contain_the_addresses_of_the_function(moved: Flask) -> None:
     assert found["url.metadata(oai_dc)"] == (f"{HOST}/oai?identifier={REPORT_IBIP}",)
 
 
-def test_none_means_the_usual_address(moved: Flask) -> None:
-    assert ask_urls(moved, REPORT, "GetFileList")["url"] == (f"{HOST}/col/{REPORT}/files",)
-    assert ask_urls(moved, REPORT, "GetMetadata")["url.metadata"] == (
-        f"{HOST}/col/{REPORT}/metadata",
-    )
-
-
 def test_pages_and_redirects_contain_the_addresses_of_the_function(moved: Flask) -> None:
     links = Page(ask(moved, f"/col/{REPORT}/files").text).links
     # the path to the page begins with the home page; the link back to the item follows the files
@@ -344,13 +213,6 @@ def test_pages_and_redirects_contain_the_addresses_of_the_function(moved: Flask)
     assert (redirect.status, redirect.headers["Location"]) == (302, f"{HOST}/thesis/15")
 
 
-def test_an_access_to_an_address_of_the_function_is_counted(moved: Flask) -> None:
-    target = ask(moved, f"/{PORTUGUESE}")
-    assert target.headers["Location"] == "https://files.example/new.txt"
-    [period] = archive_of(moved).statistics(PORTUGUESE, "year").periods
-    assert period.downloads == 1
-
-
 def test_the_function_may_use_url_for_without_a_request(host: Host) -> None:
     ibi = IBIArchive()
     app = host(ibi=ibi, after=lambda app: app.add_url_rule("/thesis/<path:ibi>", "thesis"))
@@ -359,7 +221,7 @@ def test_the_function_may_use_url_for_without_a_request(host: Host) -> None:
     assert f"\nurl {HOST}/thesis/{EMPTY}\n" in command(app, "url-list", EMPTY).out
 
 
-@for_each("wrong", ["thesis/7", "", "//evil.example/x", "ftp://x.example/", 7])
+@pytest.mark.parametrize("wrong", ["thesis/7", "", "//evil.example/x", "ftp://x.example/", 7])
 def test_another_result_of_the_function_is_an_error_that_names_the_item(
     host: Host, wrong: Any
 ) -> None:
@@ -370,22 +232,3 @@ def test_another_result_of_the_function_is_an_error_that_names_the_item(
         ValueError, match=f"returned {wrong!r} for the page 'item' of the item {EMPTY}"
     ):
         ask_urls(app, EMPTY)
-
-
-def test_a_subclass_may_replace_addresses(host: Host) -> None:
-    class OwnUrls(ArchiveUrls):
-        def item(self, item: Named) -> str:
-            return f"{self.base}/record/{item.rep}"
-
-    app = host(ibi=IBIArchive(addresses=OwnUrls), APPLICATION_ROOT="/repository")
-    assert ask_urls(app, EMPTY)["url"] == (f"{HOST}/repository/record/{EMPTY}",)
-
-
-def test_one_object_changes_the_addresses_of_several_apps(host: Host) -> None:
-    ibi = IBIArchive()
-    apps = [host(ibi=ibi), host(ibi=ibi, APPLICATION_ROOT="/repository")]
-    ibi.address(find_address)
-    assert [ask_urls(app, EMPTY)["url"][0] for app in apps] == [
-        f"{HOST}/thesis/15",
-        f"{HOST}/repository/thesis/15",
-    ]

@@ -14,7 +14,7 @@ import pytest
 from flask import Flask
 from support.commands import ROOT
 
-from flask_ibi_archive import IBIArchive, testing
+from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.testing import FixedClock, Reader
 
 CONFTEST = 'pytest_plugins = ["flask_ibi_archive.testing"]\n'
@@ -115,12 +115,6 @@ class TestRepeating(TestForgetful):
         self.catalogue.shelf[-1].update(rep=first["rep"], ibip=first["ibip"])
         return first["ibip"]
 '''
-
-
-def test_the_assertions_of_all_modules_explain_their_values() -> None:
-    folder = Path(testing.__file__).parent
-    modules = [path.stem for path in folder.glob("[!_]*.py") if "assert " in path.read_text()]
-    assert set(testing.MODULES) == set(modules)
 
 
 def run_suite(folder: Path, text: str) -> str:

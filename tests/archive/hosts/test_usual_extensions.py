@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from support.commands import command
 from support.documentation import blocks, read
 from support.host_app import HostApp, User
 from support.web import SERVICE_PATH, ask, ask_urls
-from werkzeug.middleware.proxy_fix import ProxyFix
 
 from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord
 
@@ -220,29 +218,6 @@ def test_the_lines_of_the_page_let_pages_pass(host: Host) -> None:
     assert browser.get("/").location == "/members"
     browser.get("/members")
     assert browser.get("/").text == "welcome ana"
-
-
-def test_a_view_may_answer_persistent_urls_itself(host: Host) -> None:
-    def show_page(owner: str, name: str) -> str:
-        return f"page {owner} {name}"
-
-    run_block("answer_persistent_url", app=host.app, ibi=host.ibi, show_page=show_page)
-    assert ask(host.app, "/some/page").text == "page some page"
-    assert ask(host.app, "/8JMKD3MGP8W/4GR7C9G").text == "page 8JMKD3MGP8W 4GR7C9G"
-    assert ask(host.app, f"/{host.ibi_text}").status == 302
-
-
-def test_a_proxy_fix_tells_the_address_of_the_user(host: Host) -> None:
-    with host.app.app_context():
-        item = host.archive.without_session().deposit(
-            title="Inside",
-            files=[("a.txt", BytesIO(b"a"))],
-            access={"networks": ["198.51.100.0/24"]},
-        )
-    path, headers = f"/col/{item.ibi}/doc/a.txt", {"X-Forwarded-For": "198.51.100.7"}
-    assert ask(host.app, path, headers=headers).status == 403
-    run_block("ProxyFix", app=host.app, ProxyFix=ProxyFix)
-    assert ask(host.app, path, headers=headers).status == 200
 
 
 def test_an_app_without_routes_changes_rows_that_another_app_shows(host: Host) -> None:
