@@ -46,14 +46,8 @@ from sqlalchemy import Connection, func, select
 from flask_ibi_archive.archive.items import changes
 from flask_ibi_archive.archive.items.changes import Change, ChangeBatch, make_claim
 from flask_ibi_archive.archive.service.catalogue import RecordSource
-from flask_ibi_archive.core.claim import (
-    MAX_PAGE,
-    UNCLAIMED,
-    Page,
-    format_claim,
-    format_key,
-    format_page,
-)
+from flask_ibi_archive.core import claim
+from flask_ibi_archive.core.claim import MAX_PAGE
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.records.record import Record
@@ -191,11 +185,11 @@ class Claims:
         """Return the public key as text; None if no claims are published."""
         key = None if self.find_hindrance() else self.key.find()
         service_ibi = self._archive.served().service_ibi
-        return None if key is None else format_key(service_ibi, key.public_key())
+        return None if key is None else claim.format_key(service_ibi, key.public_key())
 
     # --- pages -----------------------------------------------------------------------------------
 
-    def read_page(self, after: str, limit: int) -> Page:
+    def read_page(self, after: str, limit: int) -> claim.Page:
         """Return the next page.
 
         :param after: the position in the last page of the reader, or "".
@@ -210,7 +204,7 @@ class Claims:
             after, epoch = "", secrets.token_hex(8)
             part = self._read("", limit)
         assert part is not None  # the beginning is always known
-        return Page(
+        return claim.Page(
             self._archive.served().service_ibi,
             epoch,
             after,
@@ -311,12 +305,12 @@ class Claims:
                 return None
             # an unclaimed item must not show its identifier
             item = blake2b(record.identifiers[0].encode(), key=secret, digest_size=16).hexdigest()
-            return format_claim(make_claim(item, record))
+            return claim.format_claim(make_claim(item, record))
 
         changed = records.iterate_changes(after and after[0], after, limit + 1)
         rows: Iterable[Any] = ((at, describe(record)) for at, record in changed)
         if not place and (service := self._archive.get(self._archive.served().service_ibi)):
-            line = format_claim(make_claim("service", service.record))
+            line = claim.format_claim(make_claim("service", service.record))
             rows = chain([((_FIRST, ""), line)], rows)
         lines, seen, more = _cut(rows, limit)
         after = seen or after or (_FIRST, "")
@@ -348,7 +342,7 @@ class Claims:
         hindrance = self.find_hindrance()
         values: dict[str, Any] = {"published": "yes" if hindrance is None else f"no: {hindrance}"}
         if self._archive.items.records is None:
-            is_claimed = Change.claim.not_like(f"% state {UNCLAIMED}")
+            is_claimed = Change.claim.not_like(f"% state {claim.UNCLAIMED}")
             statement = select(func.count(), func.max(Change.number)).where(
                 Change.archive_id == self._archive.served().id, is_claimed
             )
@@ -391,7 +385,7 @@ def send_page() -> Response:
         if key is None:
             return None
         page = claims.read_page(request.args.get("after", ""), min(int(text), MAX_LIMIT))
-        content = format_page(page, key)
+        content = claim.format_page(page, key)
         is_compressed = request.accept_encodings["gzip"] > 0
         response = _text(gzip.compress(content, 6, mtime=0) if is_compressed else content)
         if is_compressed:

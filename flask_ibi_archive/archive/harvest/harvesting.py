@@ -13,21 +13,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from flask_ibi_archive.archive.harvest.messages import (
-    THESES,
-    TYPES,
-    HarvestedRecord,
-    Selection,
-)
-from flask_ibi_archive.archive.items import changes
+from flask_ibi_archive.archive.harvest.messages import THESES, TYPES, HarvestedRecord, Selection
+from flask_ibi_archive.archive.items import changes, read
 from flask_ibi_archive.archive.items.access import HostFunctionFailed
 from flask_ibi_archive.archive.items.changes import EPOCH, Appearance, Change
-from flask_ibi_archive.archive.items.read import (
-    describe_host_item,
-    find_owners,
-    is_public,
-    read_works,
-)
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.protocol.states import State
@@ -62,7 +51,7 @@ def describe_items(
     demands oai_dc of every item (2.0, 2.3), harvesters see such an item when it has a title.
     """
     appearances = {}
-    for item_id, work in read_works(archive, connection, items).items():
+    for item_id, work in read.read_works(archive, connection, items).items():
         if work.has_title:
             sets = f" {' '.join(sorted(archive.sets.list_sets(work)))} "
             digest = sha256(f"{work!r}{sets}".encode(errors="surrogatepass")).hexdigest()
@@ -132,7 +121,7 @@ class StoredHarvests:
         :param ibi: an identifier of the item in canonical case.
         """
         owners = self._archive.database.read(
-            lambda connection: find_owners(connection, self._archive_id, [ibi])
+            lambda connection: read.find_owners(connection, self._archive_id, [ibi])
         )
         if ibi not in owners:
             return None
@@ -161,7 +150,7 @@ class StoredHarvests:
             with database.snapshot() as connection:
                 rows = connection.execute(statement).all()
                 live = [row.item_id for row in rows if not row.is_deleted]
-                works = read_works(self._archive, connection, live) if live else {}
+                works = read.read_works(self._archive, connection, live) if live else {}
                 pending = changes.find_pending(connection, live) if live else []
         else:
             rows = database.read_rows(statement)
@@ -263,9 +252,9 @@ class HostHarvests:
         :param specs: the sets to all of which the item must belong.
         """
         is_deleted = item is not None and item.state == State.DELETED
-        if item is None or not (is_deleted or is_public(item)):
+        if item is None or not (is_deleted or read.is_public(item)):
             return None
-        work = describe_host_item(self._archive, self._records.find_record, item)
+        work = read.describe_host_item(self._archive, self._records.find_record, item)
         sets = self._archive.sets.list_sets(work)
         # an item without a title can't be described in oai_dc; a deleted one is not described
         if not (is_deleted or work.has_title) or not sets.issuperset(specs):

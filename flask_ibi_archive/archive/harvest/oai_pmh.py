@@ -11,13 +11,7 @@ from msgspec.structs import replace
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
 from flask_ibi_archive.archive.harvest import harvesting, messages
-from flask_ibi_archive.archive.harvest.messages import (
-    PREFIX,
-    TOKEN,
-    HarvestError,
-    HarvestSets,
-    Selection,
-)
+from flask_ibi_archive.archive.harvest.messages import PREFIX, TOKEN, HarvestError
 from flask_ibi_archive.archive.items.access import HostFunctionFailed, cannot_write, logging_failure
 from flask_ibi_archive.archive.items.changes import EPOCH
 from flask_ibi_archive.archive.items.pages import answering, write_metadata
@@ -25,13 +19,8 @@ from flask_ibi_archive.archive.service.catalogue import CannotList
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.web import responses
 from flask_ibi_archive.server.web.requests import current_archive
-from flask_ibi_archive.server.web.responses import (
-    RETRY_AFTER,
-    allow_origins,
-    hide_from_search,
-    set_headers,
-)
 
 #: The number of records in a response.
 PART = 100
@@ -60,12 +49,14 @@ def answer_harvester() -> Response:
         abort(404)
     except harvesting.UnfinishedLog:
         # a list must not be empty; harvesters ask again (OAI-PMH 2.0, 3.1.2.2)
-        raise ServiceUnavailable(retry_after=int(RETRY_AFTER)) from None
+        raise ServiceUnavailable(retry_after=int(responses.RETRY_AFTER)) from None
     repeated = messages.select_repeatable(arguments)
     text = messages.write_response(base_url, response_date, repeated, body)
-    response = set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
-    allow_origins(response)
-    return hide_from_search(response)
+    response = responses.set_headers(
+        Response(text, content_type="text/xml; charset=utf-8"), private=False
+    )
+    responses.allow_origins(response)
+    return responses.hide_from_search(response)
 
 
 def _read_pairs() -> Iterable[tuple[str, str]]:
@@ -88,7 +79,9 @@ class _Answer:
     :param base_url: the URL of the OAI-PMH interface.
     """
 
-    def __init__(self, harvests: harvesting.Harvests, sets: HarvestSets, base_url: str) -> None:
+    def __init__(
+        self, harvests: harvesting.Harvests, sets: messages.HarvestSets, base_url: str
+    ) -> None:
         self._harvests = harvests
         self._base_url = base_url
         self._config: ArchiveConfig = current_archive().config
@@ -214,9 +207,9 @@ class _Answer:
             raise HarvestError("cannotDisseminateFormat", f"{name!r} is not one of {known}")
         return format
 
-    def _read_token(self, token: str) -> Selection:
+    def _read_token(self, token: str) -> messages.Selection:
         try:
-            selection = convert(self._serializer.loads(token), Selection)
+            selection = convert(self._serializer.loads(token), messages.Selection)
         except (BadData, ValidationError) as error:  # or an earlier version wrote the token
             raise messages.bad_token() from error
         if selection.prefix not in self._formats or selection.after is None:

@@ -38,14 +38,8 @@ from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.protocol.messages import list_ibi_words
 from flask_ibi_archive.core.protocol.pairs import format_pairs
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import record as records
 from flask_ibi_archive.core.records import values
-from flask_ibi_archive.core.records.record import (
-    FIELDS,
-    MetadataItem,
-    Record,
-    format_record,
-    parse_record,
-)
 from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import IBIError, StorageError, UnknownItem
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
@@ -63,7 +57,7 @@ MAX_COUNT = 1000
 MAX_BODY = 1 << 20
 #: The fields of a record that the Archive sets. A program states the others.
 _SET_HERE = ("rep", "ibip", "key", "timestamp", "original_archive", "tombstone")
-STATED = [name for name in FIELDS if name not in (*_SET_HERE, "state")]
+STATED = [name for name in records.FIELDS if name not in (*_SET_HERE, "state")]
 #: The text for an identifier that is unknown to the program.
 _UNKNOWN = "this program has requested no such identifier"
 _REPEAT_KEY = "Idempotency-Key"
@@ -109,7 +103,7 @@ class Identification(NamedTuple):
 
     minted: Minted
     status: str
-    record: Record | None = None
+    record: records.Record | None = None
 
 
 class _Operations(NamedTuple):
@@ -292,7 +286,7 @@ class IdentificationServer:
             keys = keys.where(ApiKey.id == self.key.id)
         return IssuedIdentifier.key_id.in_(keys)
 
-    def _read_fields(self, data: object, before: Record | None) -> dict[str, Any]:
+    def _read_fields(self, data: object, before: records.Record | None) -> dict[str, Any]:
         """Return the fields of an item that a program states, for a deposit or an edit.
 
         What the Archive sets (identifiers, state, timestamp) may be in the record of an existing
@@ -304,7 +298,7 @@ class IdentificationServer:
         :raises StorageError: if the item has changed since the program read it.
         """
         try:
-            record = parse_record(data, has_identifier=False)
+            record = records.parse_record(data, has_identifier=False)
             _check_stated(record, before)
             if not self.may("all"):
                 self._check_references(record, before)
@@ -312,7 +306,7 @@ class IdentificationServer:
             raise FieldError(values.join_names("record", error.field), error.reason) from error
         return get_stated(record)
 
-    def _check_references(self, record: Record, before: Record | None) -> None:
+    def _check_references(self, record: records.Record, before: records.Record | None) -> None:
         """Check that a record changes nothing that belongs to others.
 
         An alias would lead readers of another identifier to the item, and a relation would appear
@@ -354,7 +348,7 @@ def _storing(context: operations.OperationContext, model: Any, store: StoreMinte
     return _Operations(context, context)
 
 
-def _find_record(store: ItemStore, ibi: str) -> Record | None:
+def _find_record(store: ItemStore, ibi: str) -> records.Record | None:
     """Return the record of the item that has an identifier; None for the service of the Archive."""
     owner = store.find_owners([ibi]).get(ibi)
     return None if owner is None or owner.is_service else store.reader.read_record(owner.id)
@@ -376,7 +370,7 @@ def _check_no_row(before: Identification) -> None:
         )
 
 
-def _check_stated(record: Record, before: Record | None) -> None:
+def _check_stated(record: records.Record, before: records.Record | None) -> None:
     """Check that a record states only what a program may state; see :meth:`_read_fields`."""
     for name in _SET_HERE:
         stated = getattr(record, name)
@@ -398,17 +392,17 @@ def _check_stated(record: Record, before: Record | None) -> None:
             raise FieldError(f"files[{number}].url", reason)
 
 
-def get_stated(record: Record) -> dict[str, Any]:
+def get_stated(record: records.Record) -> dict[str, Any]:
     """Return the fields of a record that a program states."""
     return {name: getattr(record, name) for name in STATED}
 
 
-def list_related(record: Record) -> dict[str, str]:
+def list_related(record: records.Record) -> dict[str, str]:
     """Return the identifiers of other items in a record, by field."""
     related = {f"translations.{name}": ibi for name, ibi in record.translations.items()}
     if record.next_edition is not None:
         related["next_edition"] = record.next_edition
-    if isinstance(record.metadata, MetadataItem):
+    if isinstance(record.metadata, records.MetadataItem):
         related["metadata.ibi"] = record.metadata.ibi
     return related
 
@@ -541,7 +535,7 @@ def _show(server: IdentificationServer, ibi: str, status: int = 200) -> Response
     minted, state, record = server.describe(ibi)
     described: dict[str, Any] = {**_name(minted), "status": state}
     if record is not None:
-        described["record"] = format_record(record)
+        described["record"] = records.format_record(record)
     return _show_json(described, status)
 
 

@@ -40,10 +40,7 @@ from support.web import (
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.service.archive_service import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.messages import (
-    Acknowledgment,
-    parse_request,
-)
+from flask_ibi_archive.core.protocol.messages import Acknowledgment, parse_request
 
 LOGGER = "flask_ibi_archive.accesses"
 COUNTED, REFUSED = True, False
