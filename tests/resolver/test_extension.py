@@ -2,46 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from example_app.__main__ import main
-
-#: Uses a resolver, and prints whether the modules of the document registry are loaded.
-USE = """
-import sys
-from flask import Flask
-from flask_ibi_archive.resolver import IBIResolver
-
-folder, registry, *commands = sys.argv[1:]
-app = Flask("resolver", instance_path=folder)
-app.config["IBI_RESOLVER_DATABASE_URI"] = f"sqlite:///{folder}/resolver.sqlite"
-app.config["IBI_RESOLVER_REGISTRY"] = registry == "True"
-app.config["IBI_MINT_HOST"] = "registry.urlib.net"
-IBIResolver(app)
-for command in commands:
-    assert app.test_cli_runner().invoke(args=["ibi-resolver", command]).exit_code == 0
-assert app.test_client().get("/8JMKD3MGP8W/35MME4E").status_code in (404, 503)
-print(any(".registry_2008" in name for name in sys.modules))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("registry", [False, True])
-def test_the_document_registry_is_loaded_only_if_it_is_enabled(
-    tmp_path: Path, registry: bool
-) -> None:
-    """The migration of ``init`` needs all tables, also those of the registry."""
-
-    def use(*commands: str) -> str:
-        words = [sys.executable, "-c", USE, str(tmp_path), str(registry), *commands]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
-
-    use("init")
-    assert use("check", "list") == f"{registry}\n"
 
 
 @pytest.mark.parametrize(

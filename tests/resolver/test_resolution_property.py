@@ -27,7 +27,7 @@ from support.networks import (
     whole_archive,
     without_address,
 )
-from support.stores import USERS, Json, MemoryCatalogue, rep_of
+from support.stores import USERS, Json, MemoryCatalogue
 
 from flask_ibi_archive.archive.archive import Archive as EmbeddedArchive
 from flask_ibi_archive.archive.items.import_export import export_records
@@ -37,7 +37,6 @@ from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.records.record import ItemView, format_record
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 
 Archives = Sequence[tuple[ArchiveSource, Archive]]
 
@@ -99,34 +98,6 @@ def test_a_silent_archive_never_changes_where_a_reader_is_led() -> None:
                 led += 1
                 assert found.url in find_urls(world, wanted, ranges), (wanted, ranges, found)
     assert led > 20
-
-
-@pytest.mark.parametrize("is_split", [False, True], ids=["one Archive", "two Archives"])
-def test_metadata_in_another_archive_are_found_in_a_format_and_a_language(is_split: bool) -> None:
-    report, about, translated = map(rep_of, range(3))
-    described = [
-        {
-            "rep": about,
-            "content_type": "Metadata",
-            "language": "en",
-            "translations": {"pt": translated},
-            "metadata": {"dc": {"title": ["Rain"]}},
-        },
-        {
-            "rep": translated,
-            "content_type": "Metadata",
-            "language": "pt",
-            "metadata": {"dc": {"title": ["Chuva"]}},
-        },
-    ]
-    item = {"rep": report, "metadata": {"ibi": about}}
-    parts: list[list[Json]] = [[item], described] if is_split else [[item, *described]]
-    for filtered in (True, False):
-        archives = [whole_archive(part, filtered) for part in parts]
-        for sign, place in ((":+(pt)", ""), (":(oai_dc)+(pt)", "metadata?choice=oai_dc")):
-            wanted = read_persistent_url(f"/{report}{sign}")
-            found = resolve(archives, wanted, [], random.Random(1))
-            assert found.url == f"http://here/col/{translated}/{place}"
 
 
 @pytest.mark.rule("R62-12")

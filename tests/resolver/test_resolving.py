@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.archive_servers import Servers, http
-from support.loopback import PATIENCE, nobody
+from support.loopback import PATIENCE
 from support.registries import a_registry, a_request
 from support.resolving import (
     ORIGINAL,
@@ -31,10 +31,8 @@ from support.resolving import (
 )
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
-from flask_ibi_archive.core.protocol.messages import MAX_QUERY
-from flask_ibi_archive.core.protocol.pairs import encode_url
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart, Redirect
-from flask_ibi_archive.core.resolution.persistent_url import MAX_PATH, format_persistent_target
+from flask_ibi_archive.core.resolution.persistent_url import format_persistent_target
 from flask_ibi_archive.resolver import asking, resolving
 from flask_ibi_archive.resolver.resolving import (
     Acknowledged,
@@ -91,17 +89,6 @@ def test_every_archive_is_asked_every_question_once(run: Run) -> None:
         one.address for one in archives
     ] * 2
     assert not [event for event in asked if event.is_first]
-
-
-@pytest.mark.rule("R62-12")
-def test_a_resolution_follows_items_to_other_archives(run: Run) -> None:
-    resolver, archives = run(
-        {f"{X}!/a.txt": goes_on(Y)},
-        {f"{Y}!/a.txt": goes_on(Z)},
-        {f"{Z}!/a.txt": leads(HERE, relation=".lastedition")},
-    )
-    assert led_to(resolver, f"{X}!/a.txt") == HERE
-    assert sorted(archives[2].questions) == [f"{X}!/a.txt", f"{Y}!/a.txt", f"{Z}!/a.txt"]
 
 
 # --- where items were found -----------------------------------------------------------------------
@@ -192,16 +179,6 @@ def test_an_acknowledgment_is_shortened_to_the_maximum_length(run: Run) -> None:
     assert archive.was_thanked().persistent_url == asked.persistent_url.partition("?")[0]
 
 
-@pytest.mark.parametrize("sign", ["a", "+"])
-def test_the_longest_path_fits_in_a_question(run: Run, sign: str) -> None:
-    path = "/" + sign * ((MAX_PATH - 1) // len(encode_url(sign)))
-    resolver, [archive] = run({f"{X}{path}": leads(HERE)})
-    assert isinstance(resolver.resolve(wants(f"{X}{path}")), Redirect)
-    assert len(archive.asked[0].partition("?")[2]) <= MAX_QUERY
-    archive.was_thanked()
-    assert len(archive.asked[1].partition("?")[2]) <= MAX_QUERY
-
-
 def test_an_answer_without_a_url_key_is_not_acknowledged(run: Run) -> None:
     resolver, [archive] = run({X: leads(HERE, key="")})
     assert led_to(resolver, X) == HERE
@@ -214,15 +191,6 @@ def test_a_redirect_to_the_same_url_is_not_acknowledged(run: Run) -> None:
     assert alerted(resolver, X).kind is AlertKind.LOOP
     resolver.close(PATIENCE)
     assert archive.thanks.empty()
-
-
-@pytest.mark.rule("R62-13")
-def test_an_alert_is_not_acknowledged(run: Run) -> None:
-    resolver, archives = run({X: leads(HERE)}, {X: leads(THERE)})
-    _, events = traced(resolver, f"{X}{ORIGINAL}")
-    resolver.close()
-    assert [one.thanks.empty() for one in archives] == [True, True]
-    assert of_kind(events, Acknowledged) == []
 
 
 def test_an_acknowledgment_goes_to_the_registered_address(run: Run, hosts: Servers) -> None:
@@ -262,21 +230,6 @@ def test_no_database_connection_is_held_while_archives_are_asked(
     with resolver_over(archives, f"sqlite:///{tmp_path / 'resolver.sqlite'}") as resolver:
         assert led_to(resolver, X) == HERE
     assert in_use[0] == 0
-
-
-def test_metrics_are_stored(run: Run, tmp_path: Path) -> None:
-    resolver, [good] = run({X: leads(HERE)}, uri=f"sqlite:///{tmp_path / 'resolver.sqlite'}")
-    with nobody() as address:
-        registry = a_registry(resolver.database)
-        registry.register(Z, "1234567890")
-        registry.process(a_request(service_ibi=Z, address=address))
-        alerted(resolver, f"{X}:{ORIGINAL}")
-    resolver.close(PATIENCE)
-    one, other = resolver.registry.list()
-    assert (one.answers, one.failures, one.last_failure) == (1, 0, None)
-    assert (other.answers, other.failures) == (0, 1)
-    assert other.last_failure == "can't be reached (Connection refused)"
-    assert good.questions == [f"{X}:"]
 
 
 @pytest.mark.slow

@@ -108,30 +108,6 @@ def test_the_grace_period_depends_on_the_fastest_follow_up(took: float, waits: f
 
 
 @pytest.mark.parametrize(
-    ("took", "text", "url"), [(9.0, "", HERE), (9.0, OTHER_EDITION, THERE), (NEVER, "", None)]
-)
-def test_a_removed_edition_is_only_passed_over_when_all_have_answered(
-    took: float, text: str, url: str | None
-) -> None:
-    network = Network(
-        {f"{X}!": (0.0, goes_on(Y)), X: (0.0, leads(HERE))},
-        {f"{Y}!": (0.0, "state Deleted")},
-        {f"{X}!": (took, ""), f"{Y}!": (took, text)},
-    )
-    outcome = network.resolve(f"{X}!")
-    if url is None:
-        assert silence_of(outcome) == (AlertKind.SILENT, 1, 3)
-    else:
-        assert url_of(outcome) == url
-
-
-def test_an_archive_that_was_not_waited_for_counts_as_silent() -> None:
-    network = Network({f"{X}!": (NEVER, "")}, {f"{X}!": (0.0, goes_on(Y))}, {})
-    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.SILENT, 1, 3)
-    assert network.now == DEADLINE
-
-
-@pytest.mark.parametrize(
     "rest", [{}, {f"{Y}!": (0.0, "state Deleted")}, {f"{Y}!": (0.0, goes_on(X))}]
 )
 def test_a_resolution_without_result_waits_for_late_archives(rest: Habits) -> None:
@@ -139,18 +115,6 @@ def test_a_resolution_without_result_waits_for_late_archives(rest: Habits) -> No
     assert url_of(network.resolve(f"{X}!")) == HERE
     assert network.now == 2.0
     assert [asked for _, number, asked in network.asked if number == 1] == [f"{X}!", f"{Y}!"]
-
-
-def test_no_question_is_sent_twice() -> None:
-    network = Network(
-        {f"{X}!": (3.0, NONSENSE)},
-        {f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (0.1, "state Deleted")},
-        {f"{X}!": (0.1, NONSENSE)},
-    )
-    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.SILENT, 2, 3)
-    asked = [(number, name) for _, number, name in network.asked]
-    assert asked == [(n, f"{ibi}!") for ibi in (X, Y) for n in (1, 2, 3)]
-    assert network.now == 3.0
 
 
 # --- the one that a hint names -------------------------------------------------------------------
@@ -217,34 +181,6 @@ def test_the_next_claimant_is_used_when_the_first_has_no_url(took: float, failed
     assert network.now == failed_at
 
 
-def test_a_round_does_not_go_on_without_a_claimant() -> None:
-    network = Network(
-        {f"{X}!": (5.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (0.0, OTHER_EDITION)}
-    )
-    assert url_of(network.resolve(f"{X}!", claimants=ORIGINALS)) == HERE
-    assert network.now == 5.0
-
-
-# --- several questions in a round ----------------------------------------------------------------
-
-
-def test_each_archive_is_asked_all_questions_of_a_round() -> None:
-    last = "a.br/z/2001/01.01.00.00"
-    network = Network(
-        {f"{X}!": (0.1, goes_on(Y)), f"{Y}!": (0.1, NONSENSE)},
-        {f"{X}!": (0.1, goes_on(last)), f"{last}!": (0.3, OTHER_EDITION)},
-    )
-    assert url_of(network.resolve(f"{X}!")) == THERE
-    for name in (f"{Y}!", f"{last}!"):
-        assert network.times(name) == {1: 0.1, 2: 0.1}
-    # an Archive that fails one question and leaves another open counts once
-    network.habits = {
-        1: {**network.habits[1], f"{last}!": (NEVER, "")},
-        2: {f"{X}!": (0.1, goes_on(last))},
-    }
-    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.SILENT, 1, 2)
-
-
 # --- Archives that are skipped, where the Original is required -----------------------------------
 
 
@@ -269,16 +205,3 @@ def test_a_skipped_archive_is_waited_for_only_for_the_grace_period() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (NEVER, NONSENSE)})
     assert url_of(network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))) == HERE
     assert network.now == pytest.approx(0.1 + GRACE)
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [((0.1, ""), (AlertKind.UNKNOWN, 0)), ((0.1, NONSENSE), (AlertKind.SILENT, 1))],
-)
-def test_a_skipped_archive_that_answers_is_not_silent(
-    answer: tuple[float, str | None], expected: tuple[AlertKind, int]
-) -> None:
-    network = Network({}, {X: answer})
-    alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))
-    assert isinstance(alert, Alert)
-    assert (alert.kind, alert.silent) == expected
