@@ -14,7 +14,6 @@ killed, what waits is lost.
 from __future__ import annotations
 
 import logging
-import os
 from calendar import monthrange
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -240,11 +239,8 @@ class MetricsWriter:
         self._clock = clock
         self._now = now
         self._write_at = clock()
-        #: What waits, each with the id of this process: a forked process has a copy, but must not
-        #: write it. The methods of a deque need no lock, which a fork could leave locked.
-        self._waiting: deque[tuple[int, Result | GivenPrefix | FailedName]] = deque(
-            maxlen=MAX_WAITING
-        )
+        #: What waits. The methods of a deque need no lock, which a fork could leave locked.
+        self._waiting: deque[Result | GivenPrefix | FailedName] = deque(maxlen=MAX_WAITING)
         self._known: set[GivenPrefix] = set()
 
     def add_prefixes(self, archive_id: int, prefixes: Iterable[str]) -> None:
@@ -255,11 +251,11 @@ class MetricsWriter:
                 if len(self._known) >= MAX_KNOWN:
                     self._known = set()
                 self._known.add(given)
-                self._waiting.append((os.getpid(), given))
+                self._waiting.append(given)
 
     def add_result(self, archive_id: int, seconds: float, failure: str | None = None) -> None:
         """Count an answer or a failure of an Archive. See :class:`Result`."""
-        self._waiting.append((os.getpid(), Result(archive_id, seconds, failure)))
+        self._waiting.append(Result(archive_id, seconds, failure))
 
     def add_failed_url(self, ibi: str, reason: str) -> None:
         """Count a persistent URL that led a reader nowhere.
@@ -267,8 +263,7 @@ class MetricsWriter:
         :param ibi: the identifier in canonical case, or the text that was requested in its place.
         :param reason: the kind of the alert, such as "unknown".
         """
-        name = FailedName(self._now().date(), clean_name(ibi), reason)
-        self._waiting.append((os.getpid(), name))
+        self._waiting.append(FailedName(self._now().date(), clean_name(ibi), reason))
 
     def flush_if_due(self) -> None:
         """Write what waits, unless the last write was a short time ago."""
@@ -287,13 +282,12 @@ class MetricsWriter:
         with suppress(IndexError):
             while True:
                 waiting.append(self._waiting.popleft())
-        own = [event for process, event in waiting if process == os.getpid()]
-        if not own:
+        if not waiting:
             return
         now = self._now()
-        results = [event for event in own if isinstance(event, Result)]
-        prefixes = [event for event in own if isinstance(event, GivenPrefix)]
-        failed = Counter([event for event in own if isinstance(event, FailedName)])
+        results = [event for event in waiting if isinstance(event, Result)]
+        prefixes = [event for event in waiting if isinstance(event, GivenPrefix)]
+        failed = Counter([event for event in waiting if isinstance(event, FailedName)])
         try:
             with self._database.writing(max_wait) as connection:
                 store_results(connection, results, prefixes, now)

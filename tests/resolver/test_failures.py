@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from unittest.mock import patch
@@ -133,24 +131,6 @@ def test_results_are_written_from_time_to_time_and_kept_meanwhile(
         clock.writer.flush()
     assert "flask ibi-resolver init" in caplog.text
     assert counts(database)[0][0] == 5
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_process_does_not_write_results_of_its_parent(
-    database: Database, tmp_path: Path
-) -> None:
-    writer = MetricsWriter(database)
-    writer.add_failed_url(IBI, "unknown")
-    process = os.fork()
-    if process == 0:
-        written: list[object] = []
-        with suppress(BaseException), patch.object(failures, "store_counts", written.append):
-            writer.flush()
-        os._exit(len(written))
-    assert os.waitpid(process, 0)[1] == 0
-    writer.flush()
-    assert failed(database) == {(NOON.now(timezone.utc).date(), IBI, "unknown"): 1}
 
 
 DAY = date(2026, 3, 1)

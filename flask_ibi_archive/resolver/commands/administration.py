@@ -192,7 +192,7 @@ def remove_command(service_ibi: str) -> None:
     """Remove the registration of an Archive.
 
     SERVICEIBI is the IBI of the Archive's service. The resolver sends no more questions to this
-    Archive. The hints and metrics of the Archive are deleted. The Archive can be registered again.
+    Archive. Its claims and metrics are deleted. The Archive can be registered again.
 
     \b
     Example:
