@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +34,7 @@ from flask_ibi_archive.core.protocol.relations import (
     Relation,
     Step,
     StepKind,
+    VerbList,
     parse_relation,
     parse_relation_pattern,
     parse_verb_list,
@@ -219,13 +220,10 @@ def seeds(normal: int, thorough: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("seed", [*range(normal), *slow])
 
 
-def build_url_list(
-    world: MemoryCatalogue, request: UrlRequest, facts: ArchiveFacts
+def answer(
+    world: MemoryCatalogue, request: UrlRequest, facts: ArchiveFacts, **options: Any
 ) -> Collection[UrlPair]:
-    """Return the URL list that is not filtered."""
-    return answer_url_request(
-        world, request, replace(facts, filter_url_list=False), lambda item: KEY
-    )
+    return answer_url_request(world, request, facts, lambda item: KEY, **options)
 
 
 def in_order(pairs: Collection[UrlPair]) -> list[UrlPair]:
@@ -234,71 +232,51 @@ def in_order(pairs: Collection[UrlPair]) -> list[UrlPair]:
     return sorted(pairs)
 
 
+def random_scenes(
+    seed: int, count: int
+) -> Iterator[tuple[MemoryCatalogue, UrlRequest, ArchiveFacts]]:
+    """Yield random requests for the items of one catalogue, and facts with an unfiltered list."""
+    maker, random_ = StoreMaker(seed, 150), random.Random(seed)
+    world = MemoryCatalogue(maker.records)
+    for _ in range(count):
+        ibi = random_.choice(identifiers_of(random_.choice(maker.records)))
+        request = make_request(random_, maker.in_any_case(ibi))
+        relations, follows = random_.choice(RELATIONS), random_.random() < 0.7
+        options = {"filter_url_list": False, "follow_editions": follows}
+        yield world, request, make_facts(ADDRESS, SERVICE, relations, **options)
+
+
 @pytest.mark.rule("R72-12")
 @seeds(1, 6)
 def test_the_whole_list_has_each_relation_of_the_item(seed: int) -> None:
-    maker = StoreMaker(seed, 150)
+    maker, random_ = StoreMaker(seed, 150), random.Random(seed)
     world = MemoryCatalogue(maker.records)
-    random_ = random.Random(seed)
-    for _ in range(60):
-        record = random_.choice(maker.records)
-        request = make_request(random_, maker.in_any_case(random_.choice(identifiers_of(record))))
+    for _ in range(15):
+        ibi = random_.choice(identifiers_of(random_.choice(maker.records)))
+        request = make_request(random_, maker.in_any_case(ibi))
         patterns, follow = random_.choice(RELATIONS), random_.random() < 0.7
+        stated = {"address": ADDRESS, "service": SERVICE, "patterns": patterns, "follow": follow}
+        expected = expect_url_list(world, request, key=KEY, **stated)
         facts = make_facts(
             ADDRESS, SERVICE, patterns, filter_url_list=False, follow_editions=follow
         )
-        expected = expect_url_list(
-            world,
-            request,
-            address=ADDRESS,
-            service=SERVICE,
-            key=KEY,
-            patterns=patterns,
-            follow=follow,
-        )
-        given = answer_url_request(world, request, facts, lambda item: KEY)
-        assert in_order(given) == in_order(expected), (seed, request, patterns, follow)
+        assert in_order(answer(world, request, facts)) == in_order(expected), (seed, request, facts)
 
 
 @pytest.mark.rule("R72-29")
 @seeds(1, 10)
 def test_the_direct_answer_equals_the_filtered_whole_list(seed: int) -> None:
-    maker = StoreMaker(100 + seed, 200)
-    world = MemoryCatalogue(maker.records)
-    random_ = random.Random(seed)
-    for _ in range(250):
-        record = random_.choice(maker.records)
-        request = make_request(random_, maker.in_any_case(random_.choice(identifiers_of(record))))
-        facts = make_facts(
-            ADDRESS, SERVICE, random_.choice(RELATIONS), follow_editions=random_.random() < 0.7
-        )
-        answered = answer_url_request(world, request, facts, lambda item: KEY)
-        whole = answer_url_request(
-            world, request, replace(facts, filter_url_list=False), lambda item: KEY
-        )
-        filtered = filter_url_list(whole, request.verbs)
+    for world, request, facts in random_scenes(100 + seed, 250):
+        answered = answer(world, request, replace(facts, filter_url_list=True))
+        filtered = filter_url_list(answer(world, request, facts), request.verbs)
         assert in_order(answered) == in_order(filtered), (seed, request, facts)
 
 
 @seeds(1, 4)
 def test_an_unfiltered_list_may_have_only_the_requested_relations(seed: int) -> None:
-    maker = StoreMaker(seed, 150)
-    world = MemoryCatalogue(maker.records)
-    random_ = random.Random(seed)
-    for _ in range(120):
-        ibi = random_.choice(identifiers_of(random_.choice(maker.records)))
-        request = make_request(random_, maker.in_any_case(ibi))
-        facts = make_facts(
-            ADDRESS,
-            SERVICE,
-            random_.choice(RELATIONS),
-            filter_url_list=False,
-            follow_editions=random_.random() < 0.7,
-        )
-        given = answer_url_request(world, request, facts, lambda item: KEY, requested_only=True)
-        whole = answer_url_request(
-            world, request, replace(facts, filter_url_list=False), lambda item: KEY
-        )
+    for world, request, facts in random_scenes(seed, 120):
+        given = answer(world, request, facts, requested_only=True)
+        whole = answer(world, request, facts)
         expected = [pair for pair in whole if is_requested(pair[0], request.verbs.relation)]
         assert in_order(given) == in_order(expected), (seed, request, facts)
 
@@ -316,26 +294,17 @@ def is_requested(name: str, relation: Relation) -> bool:
 
 @seeds(1, 4)
 def test_the_targets_of_an_item_have_the_urls_of_the_whole_list(seed: int) -> None:
-    maker = StoreMaker(seed, 150)
-    world = MemoryCatalogue(maker.records)
-    random_ = random.Random(seed)
-    for _ in range(60):
-        request = UrlRequest(
-            parse_identifier(identifiers_of(random_.choice(maker.records))[0]),
-            (random_.choice(["150.163.2.175", "192.0.2.1"]),),
-            verbs=parse_verb_list(random_.choice(["", "GetFileList"])),
-        )
-        facts = make_facts(ADDRESS, SERVICE, random_.choice(RELATIONS), filter_url_list=False)
-        whole = answer_url_request(
-            world, request, replace(facts, filter_url_list=False), lambda item: KEY
-        )
-        item = world.find(request.ibi.text, Scope(facts.shapes))
+    for world, random_request, facts in random_scenes(seed, 60):
+        verbs = VerbList(file_list=random_request.verbs.file_list)
+        request = replace(random_request, filepath="", verbs=verbs)
+        scope = Scope(facts.shapes, follow_editions=facts.follow_editions)
+        item = world.find(request.ibi.text, scope)
         if item is None or item.state == "Deleted":
             continue
         described = list_target_urls(item, request, facts)
         for _, (target, words, _) in described:
             identifiers = list_ibi_words(target.item.rep, target.item.ibip)
             assert words == (identifiers if target.own is None else None)
-        found = list_url_pairs(described)
+        whole = answer(world, request, facts)
         listed = [pair for pair in whole if pair[0].partition(".")[0] in URL_PAIR_NAMES]
-        assert in_order(found) == in_order(listed), (seed, request, facts)
+        assert in_order(list_url_pairs(described)) == in_order(listed), (seed, request, facts)
