@@ -15,7 +15,6 @@ import pytest
 from flask import Flask
 from hypothesis import given
 from support.archives import archive_of, import_file, import_records
-from support.cases import for_each
 from support.identifier_strategies import repository_names
 from support.stores import (
     RELATIONS,
@@ -231,7 +230,7 @@ def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
 
 
 @pytest.mark.rule("R72-28")
-@for_each("seed", range(4))
+@pytest.mark.parametrize("seed", range(4))
 def test_filtering_does_not_change_the_outcome_of_resolving(seed: int) -> None:
     """[R] 7.2, FILTRARLISTADEURL."""
     maker = StoreMaker(300 + seed, 200)

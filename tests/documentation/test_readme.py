@@ -14,6 +14,7 @@ from support.loopback import free_ports
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_repository_of_the_readme_deposits_only_when_it_is_told_to(tmp_path: Path) -> None:
     [code] = re.findall(
         r"^[.][.] code-block:: python\n\n((?:(?: {4}.*)?\n)+)", README, re.MULTILINE

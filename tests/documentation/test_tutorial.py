@@ -12,6 +12,7 @@ from support.documentation import Shell, copy_of_the_clone, need_package_index, 
 INSTALLATION = ("python3 -m venv", ". .venv/bin/activate", "pip install")
 
 
+@pytest.mark.slow
 def test_the_commands_and_files_of_the_tutorial_work_as_shown(tmp_path: Path) -> None:
     with Shell(tmp_path) as shell:
         assert shell.run("tutorial.rst", lambda command: not command.startswith(INSTALLATION)) > 10

@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +27,7 @@ POSTGRESQL = os.environ.get(
     "IBI_TEST_POSTGRESQL", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"
 )
 BACKENDS = ("sqlite", "postgresql")
+dropping = ThreadPoolExecutor(1)
 
 
 @lru_cache
@@ -71,7 +73,8 @@ def new_database(
     try:
         yield url_of(name)
     finally:
-        drop_database(name)
+        # in a thread, because the server waits until the disk has all other data
+        dropping.submit(drop_database, name)
 
 
 @lru_cache

@@ -133,12 +133,6 @@ def test_a_persistent_url_leads_to_the_file_in_spite_of_the_route_for_all_paths(
     assert (other.status_code, "ibi-page" in other.text) == (404, False)
 
 
-def test_a_harvester_may_post_in_spite_of_the_protection_of_forms(site: str) -> None:
-    answer = requests.post(f"{site}/ibi/oai", {"verb": "Identify"}, timeout=PATIENCE)
-    assert answer.status_code == 200
-    assert "<Identify>" in answer.text
-
-
 def test_a_url_request_is_answered(site: str, item: dict[str, str], checks: list[str]) -> None:
     query = format_request(UrlRequest(parse_identifier(item["ibip"]), ("203.0.113.9",)))
     [service] = re.findall(r"the service IBI is (\S+)", "\n".join(checks))
@@ -169,14 +163,3 @@ def test_what_ckan_does_with_a_dataset_is_public_at_once(
     written = installation.run("shell", typed=typed)
     assert [int(status) for status in re.findall(r"status (\d+)", written)] == [*steps.values()]
     assert "Rain" in requests.get(f"{site}/col/{item['ibip']}/", timeout=PATIENCE).text
-
-
-def test_commands_repeated_change_nothing_and_a_published_dataset_gets_an_item(
-    site: str, installation: Any, item: dict[str, str]
-) -> None:
-    identify = (EXTENSION / "identify.py").read_text()
-    publish = 'act("package_patch", id="plans", private=False)\n'
-    installation.run("shell", typed=identify + BEGIN + publish)
-    found = {each["ibip"] for each in list_items(installation).values()}
-    assert len(found) == 2
-    assert item["ibip"] in found

@@ -121,30 +121,3 @@ def read_settings(site: Site) -> list[Any]:
         return [db.session.scalar(text("SHOW transaction_isolation")), None]
     pragmas = ("foreign_keys", "journal_mode")
     return [db.session.scalar(text(f"PRAGMA {name}")) for name in pragmas]
-
-
-def test_the_connections_of_the_host_keep_their_settings(site: Site) -> None:
-    app = site.create_app()
-    site.create_own_tables(app)
-    with app.app_context():
-        before = read_settings(site)
-        db.session.rollback()
-    site.run(app, "ibi", "init")
-    with app.app_context():
-        thesis = theses.Thesis.create({"title": "On rain", "creators": ["Silva, Ana"]})
-        db.session.commit()
-        assert theses.ibi.archive.get(thesis.model.ibi) is not None
-        assert read_settings(site) == before
-        thesis.delete(force=True)
-        db.session.commit()
-        assert read_settings(site) == before
-
-
-def test_all_tables_of_invenio_can_be_dropped_and_created_again(app: Flask, site: Site) -> None:
-    """``invenio db drop`` knows nothing about our tables, and needs nothing to know."""
-    ours = {name for name in list_tables(app) if name.startswith("ibi_")}
-    site.run(app, "db", "drop", "--yes-i-know")
-    assert list_tables(app) - {"alembic_version"} == ours
-    site.run(app, "db", "create")
-    site.run(app, "ibi", "init")
-    assert "thesis_metadata" in list_tables(app)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from flask import Flask, redirect
+from flask import Flask
 from installed_hosts.invenio_site.repository import Site, end_https
 from invenio_app.factory import create_api
-from invenio_db import InvenioDB, db
+from invenio_db import db
 from my_site import theses
 from playwright.sync_api import Page
 
-from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.testing import LoopbackServer, Reader
 
 
@@ -68,31 +66,12 @@ def test_a_url_request_is_answered_by_http_and_without_a_limit(app: Flask) -> No
     assert (page.status_code, page.location[:8]) == (302, "https://")
 
 
-def test_a_login_check_of_the_site_does_not_answer_resolvers(app: Flask) -> None:
-    ibi = add_thesis(app)
-    app.before_request_funcs.setdefault(None, []).insert(0, lambda: redirect("/login"))
-    assert Reader(app).request_urls(ibi)["state"] == ("Original",)
-    assert app.test_client().get(path_of(app, ibi)).location == "/login"
-
-
 def test_check_shows_a_page_although_talisman_wants_https(app: Flask, site: Site) -> None:
     add_thesis(app)
     findings = site.check(app)
     assert findings["pages"] == "ok /ibi/statistics can be shown"
     assert findings["persistent URLs"].startswith("ok the app answers /")
     assert findings["layout"] == "ok the template ibi_layout.html of the app exists"
-
-
-def test_a_layout_without_the_block_content_is_named(site: Site) -> None:
-    app = site.create_app(IBI_BASE_TEMPLATE="invenio_theme/page.html")
-    site.create_tables(app)
-    assert site.check(app)["layout"].startswith(
-        "FAIL IBI_BASE_TEMPLATE is 'invenio_theme/page.html'; it should be a template that contains"
-    )
-    end_https(app)
-    page = app.test_client().get(path_of(app, add_thesis(app))).text
-    assert "<h1>On rain</h1>" in page
-    assert "invenio-nav" not in page  # our own layout
 
 
 def test_pages_follow_the_language_that_invenio_has_stored(site: Site) -> None:
@@ -134,18 +113,3 @@ def test_a_thesis_that_invenio_marks_as_deleted_is_a_tombstone(app: Flask) -> No
     page = app.test_client().get(path_of(app, ibi))
     assert page.status_code == 410
     assert "removed by its author" in page.text
-
-
-def test_the_archive_may_be_initialised_before_the_database_of_invenio(
-    ibi_settings: dict[str, Any], ibi_database_uri: str
-) -> None:
-    """Invenio initialises the extensions of invenio_base.apps in any order."""
-    app = Flask("early")
-    app.config.update(ibi_settings, SQLALCHEMY_DATABASE_URI=ibi_database_uri)
-    early = IBIArchive(session=db.session)
-    early.init_app(app)
-    InvenioDB(app)
-    with app.app_context():
-        assert early.archive.config.database_uri == ibi_database_uri
-        db.engine.dispose()
-        early.archive.database.close()

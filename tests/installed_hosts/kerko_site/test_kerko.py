@@ -74,25 +74,6 @@ def test_check_shows_a_page_and_answers_a_persistent_url(app: Flask) -> None:
     assert "ok   layout: the template ibi_layout.html of the app exists\n" in output
 
 
-def test_a_login_check_of_the_app_does_not_answer_resolvers(app: Flask) -> None:
-    item = find(app, "On rain")
-    app.before_request_funcs.setdefault(None, []).insert(0, lambda: ("log in", 401))
-    assert Reader(app).request_urls(item.ibi)["state"] == ("Original",)
-
-
-def test_pages_are_in_the_language_of_kerko(ibi_settings: dict[str, Any], tmp_path: Path) -> None:
-    app = make_app(ibi_settings, tmp_path, BABEL_DEFAULT_LOCALE="pt")
-    run(app, "ibi", "init")
-    fill(app, 7, {"AAAA1111": "On rain"})
-    run(app, "deposit-items")
-    with app.app_context():
-        url = ibi.archive.addresses.item(find(app, "On rain"))
-        ibi.archive.database.close()
-    page = Reader(app).open(url).text
-    assert "Como citar" in page
-    assert "Produzido com" in page or "Desenvolvido" in page or "Powered" not in page  # of Kerko
-
-
 def test_a_browser_shows_a_report_in_the_layout_of_kerko(
     app: Flask, ibi_server: LoopbackServer, tab: Page
 ) -> None:
