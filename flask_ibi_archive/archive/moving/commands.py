@@ -99,8 +99,9 @@ def offer_command(
     can be changed.
 
     Name the items, list them in a file (--file), or offer all (--all). --all leaves out items that
-    cannot be offered: Copies, items that are not transferable, items in another open offer. A
-    metadata item that describes the items is offered with them.
+    cannot be offered: Copies, and items that are not transferable. A metadata item that describes
+    the items is offered with them. An item may be in several offers: the first Archive that accepts
+    it gets it.
 
     \b
     Example:

@@ -23,10 +23,8 @@ from support.loopback import PATIENCE
 from support.web import rep
 
 from flask_ibi_archive import ItemRecord
-from flask_ibi_archive.archive import care as links
-from flask_ibi_archive.archive import care as verification
+from flask_ibi_archive.archive import care
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.care import find_faults, find_unneeded
 from flask_ibi_archive.archive.items.files import FileStore, Staging
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
@@ -64,40 +62,33 @@ def place(archive: Archive, content: bytes) -> Path:
 
 def verify(archive: Archive) -> list[tuple[str, str, str]]:
     """Return the kind, the item and the path of each fault."""
-    found = find_faults(archive.database, archive.served().id, archive.files_folder)
+    found = care.find_faults(archive.database, archive.served().id, archive.files_folder)
     return [fault[:3] for fault in found]
 
 
 def unneeded(archive: Archive, remove: bool = False, later: timedelta = DAY * 2) -> list[str]:
     """Return the checksums of the files that will be unneeded some days later."""
     now = archive.clock() + later
-    return find_unneeded(archive.database, archive.files_folder, now, remove)
+    return care.find_unneeded(archive.database, archive.files_folder, now, remove)
 
 
-def as_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-DAMAGES: list[tuple[str, Callable[[Path], Any]]] = [
-    ("missing", Path.unlink),
-    ("damaged", lambda path: path.write_bytes(b"12345")),
-    ("damaged", lambda path: path.write_bytes(b"123456789X")),
-    ("damaged", as_folder),
-]
-
-
-@pytest.mark.parametrize(("kind", "damage"), DAMAGES)
 def test_a_fault_is_found_in_every_item_that_needs_the_file(
-    archive: Archive, second: Archive, tmp_path: Path, kind: str, damage: Callable[[Path], Any]
+    archive: Archive, second: Archive, tmp_path: Path
 ) -> None:
     first = add(archive, tmp_path, a=b"1234567890", b=b"another")
     other = add(archive, tmp_path, c=b"1234567890")
     add(second, tmp_path, d=b"of another Archive")
     assert verify(archive) == verify(second) == []
-    damage(place(archive, b"1234567890"))
-    assert verify(archive) == [(kind, first, "a"), (kind, other, "c")]
-    assert verify(second) == []
+    stored = place(archive, b"1234567890")
+    for kind, damage in (
+        ("damaged", lambda: stored.write_bytes(b"12345")),
+        ("damaged", lambda: stored.write_bytes(b"123456789X")),
+        ("missing", stored.unlink),
+        ("damaged", stored.mkdir),
+    ):
+        damage()
+        assert verify(archive) == [(kind, first, "a"), (kind, other, "c")]
+        assert verify(second) == []
 
 
 def test_a_file_that_was_deleted_meanwhile_is_not_a_fault(
@@ -111,7 +102,7 @@ def test_a_file_that_was_deleted_meanwhile_is_not_a_fault(
             connection.exec_driver_sql("DELETE FROM ibi_file")
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(verification, "measure", vanish)
+    monkeypatch.setattr(care, "measure", vanish)
     assert verify(archive) == []
 
 
@@ -249,35 +240,17 @@ def test_a_deposit_during_a_deletion_restores_the_file(
     assert verify(archive) == []
 
 
-NewApp = Callable[..., Flask]
-
-
-def contents(app: Flask) -> list[Path]:
-    folder = archive_of(app).files_folder
-    return [folder.path(kept.sha256) for kept in folder.walk()]
-
-
-def add_unneeded(app: Flask) -> Path:
-    """Add an old stored file that no item needs."""
-    path = archive_of(app).files_folder.path("0" * 64)
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"lost")
-    os.utime(path, (0, 0))
-    return path
-
-
 def test_verify_writes_a_line_for_each_fault_and_ends_with_1(filled: Flask) -> None:
     assert command(filled, "verify").data == ""
-    first, second = contents(filled)[:2]
+    folder = archive_of(filled).files_folder
+    first, second = [folder.path(stored.sha256) for stored in folder.walk()][:2]
     first.unlink()
     second.write_bytes(b"")
     outcome = command(filled, "verify")
     assert (outcome.status, outcome.err) == (1, "")
     lines = [line.split("\t") for line in outcome.out.splitlines()]
-    assert {(kind, file) for kind, _, _, file in lines} == {
-        ("missing", str(first)),
-        ("damaged", str(second)),
-    }
+    faults = {(kind, file) for kind, _, _, file in lines}
+    assert faults == {("missing", str(first)), ("damaged", str(second))}
     outcome = command(filled, "verify", "--json")
     said = json.loads(outcome.out)
     assert outcome.status == 1
@@ -285,33 +258,26 @@ def test_verify_writes_a_line_for_each_fault_and_ends_with_1(filled: Flask) -> N
     assert said["unneeded"] == 0
 
 
-def test_verify_prune_deletes_unneeded_files(filled: Flask) -> None:
-    path = add_unneeded(filled)
+def test_verify_prune_deletes_unneeded_files(
+    filled: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = lose(archive_of(filled), b"lost")
+    os.utime(path, (0, 0))
     assert command(filled, "verify").data == ""
     assert json.loads(command(filled, "verify", "--json").data)["unneeded"] == 1
-    assert path.exists()
-    assert command(filled, "verify", "--prune").data == ""
-    assert not path.exists()
-    assert command(filled, "verify").data == ""
-
-
-def test_verify_writes_counts_to_a_terminal(filled: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda stream: True)
-    add_unneeded(filled)
     outcome = command(filled, "verify")
-    assert (outcome.status, outcome.out) == (0, "")
-    assert "Verifying" in outcome.err
-    assert outcome.err.endswith(
-        "0 files are missing or damaged; 1 stored files that no item needs "
-        "(verify --prune deletes them)\n"
-    )
-    assert "1 stored files that no item needs (deleted)" in command(filled, "verify", "--prune").err
+    assert (outcome.status, outcome.out, "Verifying" in outcome.err) == (0, "", True)
+    unneeded = "1 stored files that no item needs"
+    assert f"0 files are missing or damaged; {unneeded} (verify --prune" in outcome.err
+    assert path.exists()
+    assert f"{unneeded} (deleted)" in command(filled, "verify", "--prune").err
+    assert not path.exists()
 
 
 def test_check_links_asks_each_address_and_writes_those_that_do_not_work(
     app: Flask, far: Far
 ) -> None:
-    # check links writes a line for each address that does not work
     url = far.url
     far.replies |= {"works": Reply(), "moved": Reply(301, {"Location": "gone"})}
     deleted = {"state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"}
@@ -342,7 +308,9 @@ def test_check_links_asks_each_address_and_writes_those_that_do_not_work(
     assert outcome.out.splitlines() == [
         f"{one['url']}\t{one['error']}\t{', '.join(one['items'])}" for one in broken
     ]
-    # check links sends a host one request at a time
+
+
+def test_a_host_gets_one_request_at_a_time(app: Flask, far: Far) -> None:
     busy: set[str] = set()
 
     def answer(host: str) -> Reply:
@@ -356,30 +324,28 @@ def test_check_links_asks_each_address_and_writes_those_that_do_not_work(
     for url in found:
         host, _, path = url.removeprefix("http://").partition("/")
         far.replies[path] = lambda host=host: answer(host)  # type: ignore[misc]
-    archive = archive_of(app)
     told: list[tuple[int, int]] = []
-    broken = links.find_broken(
-        found, "x", archive.config.inner_hosts, lambda *words: told.append(words)
-    )
+    inner_hosts = archive_of(app).config.inner_hosts
+    broken = care.find_broken(found, "x", inner_hosts, lambda *words: told.append(words))
     assert list(broken) == []
     assert told == [(number, 40) for number in range(1, 41)]
 
 
 def test_a_host_that_is_down_gets_few_requests(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    find = links.find_link_error
+    find = care.find_link_error
 
     def note(url: str, *words: object) -> object:
         asked.append(url)
         return find(url, *words)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(links, "find_link_error", note)
+    monkeypatch.setattr(care, "find_link_error", note)
     address = unused_address()
     found = {f"http://{address}/{number}": ["x"] for number in range(20)}
-    broken = list(links.find_broken(found, "x", archive_of(app).config.inner_hosts))
+    broken = list(care.find_broken(found, "x", archive_of(app).config.inner_hosts))
     assert len(broken) == 20
     assert (len(asked), broken[0].error, broken[-1].error) == (
-        links.MAX_FAILURES,
+        care.MAX_FAILURES,
         "can't be reached (Connection refused)",
         "the host can't be reached",
     )
