@@ -67,12 +67,8 @@ from flask_ibi_archive.core.identifiers.dates import (
 )
 from flask_ibi_archive.core.identifiers.grammar import build_ibip_suffix, build_repository_suffix
 from flask_ibi_archive.errors import MintingError, StorageError
+from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import (
-    insert_or_update,
-    is_listed,
-    run_on_postgresql,
-)
 from flask_ibi_archive.server.files import new_file
 
 #: The largest granularity, in seconds, for an identifier that is issued in the host's transaction.
@@ -228,18 +224,14 @@ class Minter:
         room = Fraction(self.max_wait) - ahead
         if self.in_flush and delay <= 60:
             advice = f"nothing was written; roll back, and try again in {float(delay):.1f} s"
-        elif room < 0:
+        elif room <= 0:
             advice = (
                 f"the date of the last identifier, {format_date(last or now)}, is later than the "
                 "time of the clock; the clock may have been set back; set the clock right, or wait"
             )
-        elif room == 0:
-            advice = "wait, or increase IBI_MINT_MAX_WAIT"
         else:
             finer = format_decimal(find_granularity(count, room))
-            advice = f"set IBI_GRANULARITY to {finer}"
-            if count > 1:
-                advice = f"mint fewer at a time, or {advice}"
+            advice = f"mint fewer at a time, or set IBI_GRANULARITY to {finer}"
         rule = "a flush waits at most" if self.in_flush else "IBI_MINT_MAX_WAIT allows only"
         return MintingError(
             f"the next free date is {float(delay):.3f} s in the future, but {rule} "
@@ -277,7 +269,7 @@ def _make_store() -> Any:
     }
     used = union_all(
         *(
-            select(column.label("label")).where(is_listed(column, "labels"), condition)
+            select(column.label("label")).where(dialects.is_listed(column, "labels"), condition)
             for column, condition in conditions.items()
         )
     ).subquery()
@@ -312,7 +304,7 @@ def lock_last_date(connection: Connection, prefixes: tuple[str, str]) -> Fractio
 def insert_prefixes(connection: Connection, prefixes: Iterable[str]) -> None:
     """Insert the rows of prefixes that have no row. On SQLite, this acquires the write lock."""
     connection.execute(
-        insert_or_update(connection, Prefix).on_conflict_do_nothing(),
+        dialects.insert_or_update(connection, Prefix).on_conflict_do_nothing(),
         [{"prefix": prefix, "last_date": ""} for prefix in sorted(prefixes)],
     )
 
@@ -326,7 +318,7 @@ def store_last_date(
     """
     if len(minted) > 1:
         # a plan that PostgreSQL has made for an empty table becomes slow while the table grows
-        run_on_postgresql(connection, "DISCARD PLANS")
+        dialects.run_on_postgresql(connection, "DISCARD PLANS")
     rep, ibip = prefixes
     values = {
         "rep": rep,

@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, SessionTransaction
 
 from flask_ibi_archive import signals
-from flask_ibi_archive.archive.items import read
+from flask_ibi_archive.archive.items import read, write
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.items.files import (
     Content,
@@ -35,16 +35,6 @@ from flask_ibi_archive.archive.items.minting import Minted, Minter
 from flask_ibi_archive.archive.items.relations import lock_items, lock_relations
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
 from flask_ibi_archive.archive.items.sessions import HostSession, get_part, in_transaction
-from flask_ibi_archive.archive.items.write import (
-    RELATING,
-    Contents,
-    ItemStore,
-    KeyHolder,
-    Update,
-    find_changed_fields,
-    find_holders,
-    free_keys,
-)
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -451,9 +441,10 @@ def stage_files(
         old = stored.get(path)
         try:
             content = _stage(staging, file, old)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: the path contains NUL
             where = file if isinstance(file, Path) else path
-            raise StorageError(f"{where} can't be read: {error.strerror or error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise StorageError(f"{where} can't be read: {reason}") from error
         if content is not old:
             contents[path] = content
         records[path] = FileRecord(path, sha256=content.sha256)
@@ -516,23 +507,15 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
         name, file = Path(file.filename or "").name or None, file.stream
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if isinstance(path, str):
-        if "\0" in path:
-            raise StorageError(
-                f"{field}: {quoted(path)} contains a NUL character, which paths cannot contain"
-            )
         file = Path(path)
     elif not hasattr(file, "read"):
         raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")
     else:
-        try:
+        is_binary = False
+        with suppress(OSError, TypeError, ValueError):  # closed, or open only for writing
             is_binary = isinstance(file.read(0), bytes)
-        # the file is closed, or open only for writing
-        except (OSError, TypeError, ValueError) as error:
-            raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
         if not is_binary:
-            raise StorageError(
-                f"{field}: {quoted(file)} is open in text mode; open it in binary mode ('rb')"
-            )
+            raise StorageError(f"{field}: {quoted(file)} must be open in binary mode ('rb')")
         # the attribute name of an anonymous temporary file is a number
         path = getattr(file, "name", None)
     if name:
@@ -586,7 +569,7 @@ UNSIGNALLED = ("timestamp", "key")
 
 
 def note_signal(
-    store: ItemStore, signal: NamedSignal, item: Record | Minted, **values: Any
+    store: write.ItemStore, signal: NamedSignal, item: Record | Minted, **values: Any
 ) -> None:
     """Add a signal about an item to ``store.notices``, if the signal has receivers.
 
@@ -597,7 +580,7 @@ def note_signal(
         store.notices.append(Notice(signal, {**names, "archive": store.archive_id, **values}))
 
 
-def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
+def note_change(store: write.ItemStore, before: Record | None, after: Record) -> None:
     """Note the signal of a changed item: its state or fields of its record have changed.
 
     If only the timestamp has changed, no signal is noted.
@@ -610,12 +593,14 @@ def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
             store, signals.item_state_changed, after, old_state=old_state, new_state=after.state
         )
     elif signals.item_changed.receivers and before.state != State.DELETED.value:
-        names = [name for name in find_changed_fields(before, after) if name not in UNSIGNALLED]
+        names = [
+            name for name in write.find_changed_fields(before, after) if name not in UNSIGNALLED
+        ]
         if names:
             note_signal(store, signals.item_changed, after, state=after.state, fields=tuple(names))
 
 
-def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) -> None:
+def note_changed_item(store: write.ItemStore, item_id: int, changed: Sequence[str]) -> None:
     """Note the signal that fields of a stored item have changed.
 
     :param item_id: the row ID of the item.
@@ -626,7 +611,7 @@ def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) ->
         note_signal(store, signals.item_changed, record, state=record.state, fields=tuple(changed))
 
 
-def name_archives(store: ItemStore) -> list[Notice]:
+def name_archives(store: write.ItemStore) -> list[Notice]:
     """Return the noted signals of a transaction, with service IBIs instead of row IDs."""
     names = {archive.id: archive.service_ibi for archive in find_archives(store.connection)}
     return [
@@ -666,14 +651,14 @@ class OperationContext:
     session: HostSession | None = None
     notifier: Notifier = NOBODY
     clock: Clock = read_utc_clock
-    before_commit: Callable[[ItemStore], None] | None = None
+    before_commit: Callable[[write.ItemStore], None] | None = None
 
     def now(self) -> datetime:
         """Return the current time in UTC, in whole seconds."""
         return self.clock().astimezone(timezone.utc).replace(microsecond=0)
 
     @contextmanager
-    def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
+    def transaction(self, ibi: str | None = None) -> Iterator[write.ItemStore]:
         """Yield the items of the Archive in a transaction.
 
         An exception in the ``with`` block rolls back the transaction. If the host has a session,
@@ -690,10 +675,10 @@ class OperationContext:
             # This writes the pending changes of the host. The host handles errors of these changes.
             self.session.connection()
         writing = self.session.savepoint() if self.session else self.database.writing()
-        store: ItemStore | None = None
+        store: write.ItemStore | None = None
         try:
             with writing as connection:
-                store = ItemStore(connection, self.archive.id, ibi=ibi)
+                store = write.ItemStore(connection, self.archive.id, ibi=ibi)
                 yield store
                 if self.before_commit is not None:
                     self.before_commit(store)
@@ -722,14 +707,14 @@ class OperationContext:
         return self.folder.staging(files.checksums.add)
 
     @contextmanager
-    def reading(self) -> Iterator[ItemStore]:
+    def reading(self) -> Iterator[write.ItemStore]:
         """Yield the items of the Archive for reading.
 
         If the host has a session, uncommitted changes in the transaction of the host are visible.
         """
         session = self.session
         with nullcontext(session.connection()) if session else self.database.reading() as found:
-            yield ItemStore(found, self.archive.id)
+            yield write.ItemStore(found, self.archive.id)
 
     def mint_many(self, count: int, minter: Minter | None = None) -> list[Minted]:
         """Return new identifiers.
@@ -793,7 +778,7 @@ def canonicalize(ibi: str) -> str:
         raise UnknownItem(quoted(ibi)) from error
 
 
-def find_item(store: ItemStore, ibi: str) -> read.Owner:
+def find_item(store: write.ItemStore, ibi: str) -> read.Owner:
     """Return the item that has an identifier.
 
     :raises UnknownItem: if there is no such item.
@@ -887,10 +872,10 @@ def _find_deposited(context: OperationContext, key: Any, reserved: str | None) -
     return Minted(holder.rep or holder.ibi, holder.ibip or holder.ibi)
 
 
-def _find_key_holder(store: ItemStore, key: Any) -> KeyHolder | None:
+def _find_key_holder(store: write.ItemStore, key: Any) -> write.KeyHolder | None:
     """Return the item that has a key; reservations do not count."""
     text = _check(parse_key, "key", key)
-    holder = find_holders(store.connection, store.archive_id, [text]).get(text)
+    holder = write.find_holders(store.connection, store.archive_id, [text]).get(text)
     return None if holder is None or holder.item_id is None else holder
 
 
@@ -921,7 +906,7 @@ def with_all_identifiers(record: Record, before: Record) -> Record:
 #: Returns the new record of an item, and the contents of its new files, from its present record.
 #: None: the item does not change. If another transaction changes the item in the meantime, the
 #: function is called again.
-Edit: TypeAlias = "Callable[[Record], tuple[Record, Contents] | None]"
+Edit: TypeAlias = "Callable[[Record], tuple[Record, write.Contents] | None]"
 
 
 class UpdateBatch:
@@ -934,10 +919,10 @@ class UpdateBatch:
     :ivar updates: the items whose records change, by their row IDs.
     """
 
-    def __init__(self, store: ItemStore, edits: Mapping[int, Edit]) -> None:
+    def __init__(self, store: write.ItemStore, edits: Mapping[int, Edit]) -> None:
         self._store = store
         self._edits = edits
-        self.updates: dict[int, Update] = {}
+        self.updates: dict[int, write.Update] = {}
         self._read(edits)
 
     def _read(self, items: Collection[int]) -> None:
@@ -951,7 +936,7 @@ class UpdateBatch:
                     edited = self._edits[item_id](before)
                     self.updates.pop(item_id, None)
                     if edited is not None:
-                        self.updates[item_id] = Update(item_id, before, *edited)
+                        self.updates[item_id] = write.Update(item_id, before, *edited)
         self._related = self._find_related()
 
     def _find_related(self) -> set[int]:
@@ -1004,7 +989,7 @@ class UpdateBatch:
 
 
 def change_item(
-    store: ItemStore, ibi: str, edit: Edit, now: datetime, relates: bool = True
+    store: write.ItemStore, ibi: str, edit: Edit, now: datetime, relates: bool = True
 ) -> None:
     """Replace the record of the item that has an identifier.
 
@@ -1022,7 +1007,7 @@ def change_item(
     batch.write(now)
 
 
-def update_item(store: ItemStore, new: Update, now: datetime) -> None:
+def update_item(store: write.ItemStore, new: write.Update, now: datetime) -> None:
     """Replace the record of an item of the Archive, and change its group of translations.
 
     If the translations in the new record differ from those in the old record, the new translations
@@ -1053,7 +1038,7 @@ def update_item(store: ItemStore, new: Update, now: datetime) -> None:
 
 
 def upsert_item(
-    store: ItemStore, record: Record, contents: Contents, now: datetime, event: Event
+    store: write.ItemStore, record: Record, contents: write.Contents, now: datetime, event: Event
 ) -> int:
     """Insert an item, or replace the item that already has the identifiers.
 
@@ -1084,7 +1069,7 @@ def upsert_item(
     record = with_all_identifiers(record, before)
     record = replace(record, key=record.key or before.key)
     record = _leave_translations(store, owner.ibi, record)
-    store.replace([Update(item_id, before, record, contents)], now)
+    store.replace([write.Update(item_id, before, record, contents)], now)
     if record.translations:
         store.join(record)
     if event is Event.COPY:
@@ -1092,7 +1077,7 @@ def upsert_item(
     return item_id
 
 
-def _leave_translations(store: ItemStore, ibi: str, record: Record) -> Record:
+def _leave_translations(store: write.ItemStore, ibi: str, record: Record) -> Record:
     """Remove an item, and all members that are not Originals, from its group of translations.
 
     :returns: the record, to whose translations the Originals of the group are added. Therefore
@@ -1272,7 +1257,7 @@ def _store(
             if record.key is not None:
                 holder = _find_key_holder(store, record.key)
                 if holder is not None and holder.is_deleted:
-                    free_keys(store.connection, store.archive_id, [holder])
+                    write.free_keys(store.connection, store.archive_id, [holder])
             store.insert([named], [contents], now, is_minted=reserved is None)
             note_signal(store, signals.item_deposited, named)
             if edition_of is not None:
@@ -1308,7 +1293,7 @@ def check_new(given: Mapping[str, Any]) -> None:
 
 
 def find_related(
-    store: ItemStore, edition_of: str | None, translation_of: str | None
+    store: write.ItemStore, edition_of: str | None, translation_of: str | None
 ) -> read.Owner:
     """Return the earlier edition, or the translated item.
 
@@ -1427,7 +1412,7 @@ def edit(
         new_files, contents = stage_files(staging, listed)
         now = context.now()
 
-        def change(before: Record) -> tuple[Record, Contents]:
+        def change(before: Record) -> tuple[Record, write.Contents]:
             if not (take_back and before.original_elsewhere):
                 next_state(State(before.state), Event.EDIT, text)
             old_files = before.files if files is None else ()
@@ -1466,7 +1451,7 @@ def edit(
             return record, contents
 
         with context.transaction(text) as store:
-            relates = take_back or not RELATING.isdisjoint(changes)
+            relates = take_back or not write.RELATING.isdisjoint(changes)
             change_item(store, text, change, now, relates)
             for content in contents.values():
                 staging.move_to_store(content)
@@ -1512,7 +1497,7 @@ def change_names(
     new, old = list(map(parse_other_name, add)), list(map(parse_other_name, remove))
     now, changed = context.now(), 0
 
-    def change(before: Record) -> tuple[Record, Contents] | None:
+    def change(before: Record) -> tuple[Record, write.Contents] | None:
         nonlocal changed
         changed = 0
         names = {
@@ -1577,7 +1562,7 @@ def delete(
 
 def remove(
     before: Record, ibi: str, tombstone: Tombstone, now: datetime
-) -> tuple[Record, Contents]:
+) -> tuple[Record, write.Contents]:
     """Return the record of a deleted item, for :class:`UpdateBatch`.
 
     :param ibi: an identifier of the item, for messages.
@@ -1680,7 +1665,7 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
                 text,
                 "the Original of the item is in this Archive; a Copy must be in another Archive",
             )
-        source_store = ItemStore(store.connection, source.id, store.notices)
+        source_store = write.ItemStore(store.connection, source.id, store.notices)
         item_id = find_item(source_store, text).id
         lock_relations(store.connection, [source.id, target.id], [item_id])
         item = find_item(source_store, text)
@@ -1693,7 +1678,7 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
             key=None,  # it is the key of the Archive's own host
         )
         contents = source_store.get_contents_of([item.id]).get(item.id, {})
-        target_store = ItemStore(store.connection, target.id, store.notices)
+        target_store = write.ItemStore(store.connection, target.id, store.notices)
         upsert_item(target_store, record, contents, context.now(), Event.COPY)
 
 
@@ -1735,7 +1720,7 @@ def transfer(
         translations = store.relations.find_others(primary)
         record = replace(before, translations=translations, key=None)
         contents = store.get_contents_of([item_id]).get(item_id, {})
-        target_store = ItemStore(store.connection, target.id, store.notices)
+        target_store = write.ItemStore(store.connection, target.id, store.notices)
         owners = target_store.find_owners(record.identifiers).values()
         old_state = next((owner.state for owner in owners), None)
         now = context.now()
@@ -1752,7 +1737,7 @@ def transfer(
         give_up(store, {item_id: before}, target.service_ibi, keep_copy, now, copies)
 
 
-def release_original(store: ItemStore, item_id: int, copies: Collection[int]) -> None:
+def release_original(store: write.ItemStore, item_id: int, copies: Collection[int]) -> None:
     """Let another Archive have the Original of an item.
 
     The database does not allow the removal of an Original with Copies. Copies without an Original
@@ -1766,7 +1751,7 @@ def release_original(store: ItemStore, item_id: int, copies: Collection[int]) ->
 
 
 def give_up(
-    store: ItemStore,
+    store: write.ItemStore,
     items: Mapping[int, Record],
     to: str,
     keep_copy: bool,
@@ -1785,7 +1770,7 @@ def give_up(
         Archive afterwards: the row IDs of their Archives by their own row IDs.
     """
     copied: list[int] = []
-    removed: list[Update] = []
+    removed: list[write.Update] = []
     for item_id, before in items.items():
         if keep_copy and before.state != State.DELETED.value:
             after = replace(before, state=State.COPY.value, original_archive=to)
@@ -1797,12 +1782,12 @@ def give_up(
                 after = replace(before, tombstone=tombstone)
             else:
                 after = add_tombstone(before, tombstone, now)
-            removed.append(Update(item_id, before, after, {}))
+            removed.append(write.Update(item_id, before, after, {}))
         note_change(store, before, after)
     store.set_states([*copied, *copies], State.COPY, to)
     store.replace(removed, now)
     for copy_id, archive_id in copies.items():
-        copy_store = ItemStore(store.connection, archive_id, store.notices)
+        copy_store = write.ItemStore(store.connection, archive_id, store.notices)
         note_changed_item(copy_store, copy_id, ["original_archive"])
 
 

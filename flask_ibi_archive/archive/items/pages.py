@@ -32,13 +32,7 @@ from flask_ibi_archive.core.records.record import FileRecord, ItemView
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.core.resolution.persistent_url import MOVED_FROM, add_query
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
-from flask_ibi_archive.server.web.requests import (
-    UNKNOWN_USER,
-    current_archive,
-    request_host,
-    request_root,
-    user_address,
-)
+from flask_ibi_archive.server.web import requests
 from flask_ibi_archive.server.web.responses import RETRY_AFTER, render_page, set_headers
 from flask_ibi_archive.server.web.texts import format_date, gettext
 
@@ -106,7 +100,7 @@ def describe_work(item: ItemView) -> Work:
 
     :param item: the item without the files that the reader may not see.
     """
-    archive = current_archive()
+    archive = requests.current_archive()
     return make_work(
         item.record,
         item.dublin_core,
@@ -127,7 +121,7 @@ def describe_work(item: ItemView) -> Work:
 
 
 def _describe_file(item: ItemView, file: FileRecord) -> WorkFile:
-    url = current_archive().addresses.file(item, file.path)
+    url = requests.current_archive().addresses.file(item, file.path)
     size = item.sizes.get(file.path)
     return WorkFile(file.path, url, find_media_type(file.path), size, file.sha256)
 
@@ -143,7 +137,7 @@ def page(template: str, status: int = 200, **values: object) -> Response:
 
 def page_values() -> dict[str, object]:
     """Return the variables of all pages of the Archive."""
-    archive = current_archive()
+    archive = requests.current_archive()
     return {
         "addresses": archive.addresses,
         "persistent_url_base": archive.config.persistent_url_base,
@@ -208,7 +202,7 @@ def restricted_page(item: ItemView, access: AccessDecision) -> ResponseReturnVal
 
 def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
     """Return the texts that say until when, and why, the user may not read the files of an item."""
-    is_inside = item.is_inside(user_address())
+    is_inside = item.is_inside(requests.user_address())
     notices = []
     if item.embargo is not None and (is_inside or not item.is_hidden):
         day = format_date(item.embargo)
@@ -223,7 +217,7 @@ def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
                     "access, connect from its network."
                 )
             )
-        config = current_archive().config
+        config = requests.current_archive().config
         contact, url = config.archive_admin_email, f"{config.persistent_url_base}/{item.ibi}"
         if contact is not None:
             link = Markup('<a href="mailto:{}?subject={}">{}</a>').format(
@@ -261,7 +255,7 @@ def tombstone(item: ItemView) -> Response:
         ],
     )
     if instead:
-        url = f"{current_archive().config.persistent_url_base}/{instead}"
+        url = f"{requests.current_archive().config.persistent_url_base}/{instead}"
         response.headers["Link"] = f'<{url}>; rel="successor-version"'
     return response
 
@@ -273,10 +267,10 @@ def find_resolver_url(target: str) -> str | None:
     :returns: None if this host is also the host of the resolver. In this case, a redirect would be
         an endless loop.
     """
-    config = current_archive().config
+    config = requests.current_archive().config
     base = urlsplit(config.persistent_url_base)
-    own = {normalize_host(host) for host in (request_host(), config.archive_address)}
-    if normalize_host(base.netloc) in own and base.path.rstrip("/") == request_root():
+    own = {normalize_host(host) for host in (requests.request_host(), config.archive_address)}
+    if normalize_host(base.netloc) in own and base.path.rstrip("/") == requests.request_root():
         return None
     return config.persistent_url_base + target
 
@@ -290,7 +284,7 @@ def find_new_place(item: ItemView, target: str) -> str | None:
     :param target: a persistent URL of the item without host.
     :returns: the persistent URL there; None if neither is known.
     """
-    archive, resolver_url = current_archive(), find_resolver_url(target)
+    archive, resolver_url = requests.current_archive(), find_resolver_url(target)
     own, other = archive.served(), item.record.original_elsewhere
     if other is None:
         return None
@@ -311,8 +305,12 @@ def view_item(ibi: str) -> ItemView | None:
 
     :returns: None if the Archive does not have the item.
     """
-    item = current_archive().get(ibi)
-    if item is None or item.record.access is None or user_address() != UNKNOWN_USER:
+    item = requests.current_archive().get(ibi)
+    if (
+        item is None
+        or item.record.access is None
+        or requests.user_address() != requests.UNKNOWN_USER
+    ):
         return item
     rule = replace(item.record.access, networks=())
     return replace(item, record=replace(item.record, access=rule))

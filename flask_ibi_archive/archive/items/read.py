@@ -51,13 +51,7 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.server.database.dialects import (
-    Key,
-    batched,
-    is_listed,
-    is_one_of,
-    run_on_postgresql,
-)
+from flask_ibi_archive.server.database import dialects
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -173,7 +167,7 @@ def select_items(
 
 # The statements are constant, because SQLAlchemy needs more time to make them than to run them.
 # They search for the items of the list "ids", or for the texts of another list.
-ARCHIVE: Any = sa.bindparam("archive_id", type_=Key)
+ARCHIVE: Any = sa.bindparam("archive_id", type_=dialects.Key)
 
 
 def _is_named(name: Any, ibi: Any) -> sa.ColumnElement[bool]:
@@ -213,15 +207,19 @@ _RELATED = (
 
 _ALIASES = (
     sa.select(ItemIdentifier.item_id, ItemIdentifier.text)
-    .where(is_listed(ItemIdentifier.item_id, "ids"), ItemIdentifier.alias_no > 0)
+    .where(dialects.is_listed(ItemIdentifier.item_id, "ids"), ItemIdentifier.alias_no > 0)
     .order_by(ItemIdentifier.alias_no)
 )
 _SAME_AS = (
     sa.select(SameAs.item_id, SameAs.text)
-    .where(is_listed(SameAs.item_id, "ids"))
+    .where(dialects.is_listed(SameAs.item_id, "ids"))
     .order_by(SameAs.position)
 )
-_FILES = sa.select(*File.__table__.c).where(is_listed(File.item_id, "ids")).order_by(File.position)
+_FILES = (
+    sa.select(*File.__table__.c)
+    .where(dialects.is_listed(File.item_id, "ids"))
+    .order_by(File.position)
+)
 
 
 def _select_members(*columns: Any) -> sa.Select[Any]:
@@ -230,7 +228,7 @@ def _select_members(*columns: Any) -> sa.Select[Any]:
         sa.select(Translation.head, Translation.language, Translation.ibi, *columns)
         .outerjoin(ItemIdentifier, _is_named(ItemIdentifier, Translation.ibi))
         .outerjoin(Item, Item.id == ItemIdentifier.item_id)
-        .where(Translation.archive_id == ARCHIVE, is_listed(Translation.head, "heads"))
+        .where(Translation.archive_id == ARCHIVE, dialects.is_listed(Translation.head, "heads"))
         .order_by(Translation.language)
     )
 
@@ -240,7 +238,9 @@ _MEMBERS_WITH_TITLES = _with_metadata_items(_select_members(*_RELATED))
 _SUCCESSORS = _with_metadata_items(
     sa.select(ItemIdentifier.text, ItemIdentifier.text.label("ibi"), *_RELATED)
     .join(Item, Item.id == ItemIdentifier.item_id)
-    .where(is_listed(ItemIdentifier.text, "successors"), ItemIdentifier.archive_id == ARCHIVE)
+    .where(
+        dialects.is_listed(ItemIdentifier.text, "successors"), ItemIdentifier.archive_id == ARCHIVE
+    )
 )
 
 
@@ -249,7 +249,7 @@ def _select_editions() -> sa.Select[Any]:
     edition, name = aliased(Item), ItemIdentifier
     first = sa.select(
         Item.id.label("base"), primary_form().label("ibi"), sa.literal(0).label("position")
-    ).where(is_listed(Item.id, "ids"))
+    ).where(dialects.is_listed(Item.id, "ids"))
     earlier = first.cte("earlier", recursive=True)
     earlier = earlier.union_all(
         sa.select(earlier.c.base, primary_form(edition), earlier.c.position - 1).where(
@@ -368,7 +368,7 @@ def count_newer_files(connection: sa.Connection, files: FileStore) -> int:
     changed = connection.scalars(sa.select(sa.func.max(Item.timestamp))).one()
     last = changed.timestamp() + 60  # timestamps are whole seconds, and clocks differ a little
     newer = {file.sha256: file.modified for file in files.walk() if file.modified > last}
-    for part in batched(newer):
+    for part in dialects.batched(newer):
         # an imported item may have an older timestamp than its files
         needed = find_needed_checksums(connection, part)
         last = max([last, *(newer[sha256] for sha256 in needed)])
@@ -386,7 +386,7 @@ def remove_unneeded(
     :param before: only files that were last modified before this time are deleted. The time is in
         POSIX seconds.
     """
-    run_on_postgresql(connection, f"LOCK TABLE {File.__tablename__} IN SHARE MODE")
+    dialects.run_on_postgresql(connection, f"LOCK TABLE {File.__tablename__} IN SHARE MODE")
     needed = find_needed_checksums(connection, checksums)
     for sha256 in checksums:
         if sha256 not in needed:
@@ -565,7 +565,7 @@ def _select_items(with_descriptions: bool, by_name: bool = False) -> sa.Select[A
         .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
         .where(
             Item.archive_id == ARCHIVE,
-            Item.id == owner.scalar_subquery() if by_name else is_listed(Item.id, "ids"),
+            Item.id == owner.scalar_subquery() if by_name else dialects.is_listed(Item.id, "ids"),
         )
         .order_by(Item.id)
     )
@@ -750,7 +750,7 @@ _OWNERS = (
         Item.is_service,
     )
     .join(Item, Item.id == ItemIdentifier.item_id)
-    .where(is_listed(ItemIdentifier.text, "texts"))
+    .where(dialects.is_listed(ItemIdentifier.text, "texts"))
 )
 _OWN_ITEMS = _OWNERS.where(ItemIdentifier.archive_id == ARCHIVE)
 
@@ -775,7 +775,7 @@ def find_owners_and_originals(
         another Archive of the database (rule 3).
     """
     owners, elsewhere = {}, set()
-    for part in batched(identifiers):
+    for part in dialects.batched(identifiers):
         values = {"archive_id": archive_id, "texts": part}
         # all() needs less time than a loop over the result, which fetches the rows one by one
         rows: Sequence[Any] = connection.execute(
@@ -911,7 +911,7 @@ def find_held(
     """
     row = ReservationRow
     found: dict[str, str | None] = {}
-    for part in batched(identifiers):
+    for part in dialects.batched(identifiers):
         held = sa.select(row.rep, row.ibip, row.host_key).where(
             _has_identifier(part), row.archive_id == archive_id, row.status == HELD
         )
@@ -955,4 +955,6 @@ def read_reservations(connection: sa.Connection, archive_id: int) -> list[Reserv
 
 def _has_identifier(identifiers: Sequence[str]) -> sa.ColumnElement[bool]:
     row = ReservationRow
-    return sa.or_(is_one_of(row.rep, identifiers), is_one_of(row.ibip, identifiers))
+    return sa.or_(
+        dialects.is_one_of(row.rep, identifiers), dialects.is_one_of(row.ibip, identifiers)
+    )

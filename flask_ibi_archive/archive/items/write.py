@@ -51,13 +51,8 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.work import find_year
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import (
-    batched,
-    is_listed,
-    is_one_of,
-    run_on_postgresql,
-)
 from flask_ibi_archive.signals import Notice
 
 #: The character after ``:``, which is the end of the keys that begin with a name and ``:``.
@@ -105,7 +100,7 @@ _KEYS: dict[Any, Any] = {
     for table, columns in ((ReservationRow, [sa.null(), sa.null()]), (Item, [Item.id, Item.state]))
 }
 _LISTED_KEYS = {
-    table: keys.where(is_listed(table.host_key, "keys")) for table, keys in _KEYS.items()
+    table: keys.where(dialects.is_listed(table.host_key, "keys")) for table, keys in _KEYS.items()
 }
 _KEYS_BETWEEN = {table: keys.where(_is_between(table)) for table, keys in _KEYS.items()}
 
@@ -124,7 +119,7 @@ def list_holders(
     connection: sa.Connection, archive_id: int, keys: Iterable[str]
 ) -> Iterator[KeyHolder]:
     """Yield all reservations and items that have keys; of each batch, the reservations first."""
-    for part in batched(keys, BATCH):
+    for part in dialects.batched(keys, BATCH):
         for statement in _LISTED_KEYS.values():
             yield from _read(connection, statement, archive_id=archive_id, keys=part)
 
@@ -171,8 +166,8 @@ def free_keys(connection: sa.Connection, archive_id: int, holders: Iterable[KeyH
         new: Any = table.host_key + "," + sa.func.coalesce(table.ibip, table.rep)
         if table is Item:
             new = sa.case((Item.state != State.DELETED.value, new))
-        for part in batched(present, BATCH):
-            are_chosen = is_one_of(table.host_key, part)
+        for part in dialects.batched(present, BATCH):
+            are_chosen = dialects.is_one_of(table.host_key, part)
             statement = sa.update(table).where(table.archive_id == archive_id, are_chosen)
             connection.execute(statement.values(host_key=new))
 
@@ -215,7 +210,7 @@ _ITEM: Any = Item.__table__.c
 _HOLDERS = (
     sa.select(_SAME_AS.digest, _SAME_AS.item_id, sa.func.coalesce(_ITEM.ibip, _ITEM.rep))
     .join(Item.__table__, _ITEM.id == _SAME_AS.item_id)
-    .where(is_listed(_SAME_AS.digest, "digests"), _SAME_AS.archive_id == ARCHIVE)
+    .where(dialects.is_listed(_SAME_AS.digest, "digests"), _SAME_AS.archive_id == ARCHIVE)
 )
 
 
@@ -229,7 +224,7 @@ def find_same_as_holders(
         in the short form if the item has this form.
     """
     holders: dict[str, tuple[int, str]] = {}
-    for part in batched(digests):
+    for part in dialects.batched(digests):
         values = {"archive_id": archive_id, "digests": part}
         for digest, item_id, ibi in connection.execute(_HOLDERS, values).all():
             holders[digest] = item_id, str(ibi)
@@ -259,7 +254,7 @@ def renew_plans(connection: sa.Connection) -> None:
 
     A plan for an empty table reads the whole table, and becomes slow while the table grows.
     """
-    run_on_postgresql(connection, "DISCARD PLANS")
+    dialects.run_on_postgresql(connection, "DISCARD PLANS")
 
 
 def examine_tables(connection: sa.Connection) -> None:
@@ -267,14 +262,14 @@ def examine_tables(connection: sa.Connection) -> None:
 
     Until autovacuum has examined the tables, statements and triggers would read all rows.
     """
-    run_on_postgresql(connection, f"ANALYZE {', '.join(metadata.tables)}")
+    dialects.run_on_postgresql(connection, f"ANALYZE {', '.join(metadata.tables)}")
 
 
 # The statements are constant, because SQLAlchemy needs more time to make them than to run them.
 _FILE = File.__table__.c
 _CONTENTS = sa.select(
     *_FILE["item_id", "path", "sha256", "size", "source", "source_modified"]
-).where(is_listed(_FILE.item_id, "ids"), _FILE.size.is_not(None))
+).where(dialects.is_listed(_FILE.item_id, "ids"), _FILE.size.is_not(None))
 _SET_SOURCE = (
     sa.update(File)
     .where(_FILE.item_id == sa.bindparam("item"), _FILE.path == sa.bindparam("name"))
@@ -283,7 +278,8 @@ _SET_SOURCE = (
 #: The tables of the parts of items, by the fields of records.
 _PARTS: dict[str, Any] = {"tombstone": TombstoneRow, "files": File, "same_as": SameAs}
 _DELETE = {
-    model: sa.delete(model).where(is_listed(model.item_id, "ids")) for model in _PARTS.values()
+    model: sa.delete(model).where(dialects.is_listed(model.item_id, "ids"))
+    for model in _PARTS.values()
 }
 _INSERT = {model: sa.insert(model) for model in (ItemIdentifier, *_PARTS.values())}
 # The rows are returned in any order, because SQLite would insert them one by one otherwise.
@@ -302,7 +298,7 @@ _UPDATE_ITEM = (
 
 #: The Archives that have the Originals of identifiers.
 _ORIGINALS = sa.select(ItemIdentifier.archive_id).where(
-    is_listed(ItemIdentifier.text, "texts"), ItemIdentifier.state == State.ORIGINAL.value
+    dialects.is_listed(ItemIdentifier.text, "texts"), ItemIdentifier.state == State.ORIGINAL.value
 )
 
 
@@ -316,7 +312,7 @@ def _select_copies() -> Any:
         .join(mine, mine.text == theirs.text)
         .join(service, service.text == Item.original_archive)
         .join(ArchiveRow, is_own)
-        .where(is_listed(mine.item_id, "ids"), theirs.state == State.COPY.value)
+        .where(dialects.is_listed(mine.item_id, "ids"), theirs.state == State.COPY.value)
         .distinct()
         .order_by(Item.id)
     )
@@ -704,7 +700,7 @@ class ItemStore:
 
     def _update(self, items: Collection[int], **values: str | None) -> None:
         if items:
-            are_chosen = is_one_of(Item.id, items)
+            are_chosen = dialects.is_one_of(Item.id, items)
             self.connection.execute(sa.update(Item).where(are_chosen).values(**values))
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
