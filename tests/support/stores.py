@@ -66,21 +66,10 @@ class MemoryItem:
     language: str | None = None
     is_service: bool = False
 
-    @property
-    def state(self) -> str | None:
-        return None if self.record is None else self.record.state
-
-    @property
-    def content_type(self) -> str:
-        return "Data" if self.record is None else self.record.content_type
-
-    @property
-    def timestamp(self) -> datetime | None:
-        return self.record and self.record.timestamp
-
-    @property
-    def formats(self) -> Mapping[str, str]:
-        return {} if self.record is None else self.record.formats
+    state = property(lambda self: self.record and self.record.state)
+    content_type = property(lambda self: self.record.content_type if self.record else "Data")
+    timestamp = property(lambda self: self.record and self.record.timestamp)
+    formats = property(lambda self: self.record.formats if self.record else {})
 
     @property
     def shows_metadata(self) -> bool:
@@ -444,16 +433,9 @@ def filter_url_list(pairs: list[UrlPair], verbs: VerbList) -> list[UrlPair]:
 LANGUAGES = ("en", "pt", "pt-BR", "es", "fr", "de", "ja")
 FORMATS = ("oai_dc", "marc", "BibTeX")
 PATHS = (
-    "a.txt",
-    "a b.txt",
-    "a%20b.txt",
-    "@relatorio.pdf",
-    "a+b=c.txt",
-    "Relatório.pdf",
-    "dados/tabela 1.csv",
-    "100%.txt",
-    "日本.html",
-)
+    "a.txt", "a b.txt", "a%20b.txt", "@relatorio.pdf", "a+b=c.txt", "Relatório.pdf",
+    "dados/tabela 1.csv", "100%.txt", "日本.html",
+)  # fmt: skip
 NETWORKS = (["150.163.0.0/16"], ["10.0.0.0/8", "2001:db8::/32"], ["150.163.34.243/32"])
 USERS = ("150.163.34.243", "150.163.1.1", "10.1.2.3", "2001:db8::7", "192.0.2.1", "2001:db9::1")
 GRAPHEMES = "23456789ABCDEFGHJKLMNPQRSTU"
@@ -537,9 +519,7 @@ class StoreMaker:
 
     def _reference(self, record: Json) -> str:
         """Return one of the identifiers of an item, in any letter case."""
-        return self.in_any_case(
-            self.random.choice([text for text in identifiers_of(record) if text is not None])
-        )
+        return self.in_any_case(self.random.choice(identifiers_of(record)))
 
     def in_any_case(self, text: str) -> str:
         if parse_identifier(text).form is Form.LEGACY:
@@ -549,16 +529,11 @@ class StoreMaker:
     def _elsewhere(self) -> str:
         """Return an identifier of an item in another Archive."""
         self._remote += 1
-        number = self._remote
-        return str(
-            self.random.choice(
-                (
-                    rep_of(number, "elsewhere.org/there"),
-                    ibip_of(number, "8JMKD3MGP3W"),
-                    f"abcZfar/{number}",
-                )
-            )
+        rep, ibip = (
+            rep_of(self._remote, "elsewhere.org/there"),
+            ibip_of(self._remote, "8JMKD3MGP3W"),
         )
+        return str(self.random.choice((rep, ibip, f"abcZfar/{self._remote}")))
 
     def _chain(self) -> None:
         """Create chains of editions; the last edition of some chains is in another Archive."""
@@ -629,12 +604,8 @@ class StoreMaker:
             other = self._chance(0.85) and described and self.random.choice(described)
             record["metadata"] = {"ibi": self._reference(other) if other else self._elsewhere()}
         elif kind == "dc":
-            record["metadata"] = {
-                "dc": {
-                    "title": ["Título", {"value": "Title", "lang": "en"}],
-                    "creator": ["A. Author"],
-                }
-            }
+            titles = ["Título", {"value": "Title", "lang": "en"}]
+            record["metadata"] = {"dc": {"title": titles, "creator": ["A. Author"]}}
         elif kind == "url":
             record["metadata"] = {"url": f"https://meta.example/{self.random.randrange(1000)}"}
             if self._chance(0.5):
@@ -694,54 +665,28 @@ def make_request(random_: random.Random, ibi: str) -> UrlRequest:
     if random_.random() < 0.15:
         steps.insert(random_.randrange(len(steps) + 1), "GetFileList")
     path = random_.choice(PATHS)
-    wanted = random_.choice(
-        (
-            "",
-            "",
-            "",
-            path,
-            "/" + path,
-            quote(path),
-            "/" + quote(path),
-            quote(quote(path)),
-            path.encode("iso-8859-1", "replace").decode("utf-8", "surrogateescape"),
-            quote(path, encoding="iso-8859-1", errors="replace"),
-            "missing.txt",
-            "/",
-            "nul\0.txt",
-        )
-    )
+    written = path.encode("iso-8859-1", "replace").decode("utf-8", "surrogateescape")
+    wanted = random_.choice((
+        "", "", "", path, "/" + path, quote(path), "/" + quote(path), quote(quote(path)), written,
+        quote(path, encoding="iso-8859-1", errors="replace"), "missing.txt", "/", "nul\0.txt",
+    ))  # fmt: skip
     addresses = tuple(random_.sample(USERS, random_.choice((1, 1, 2))))
     return UrlRequest(parse_identifier(ibi), addresses, wanted, parse_verb_list(" ".join(steps)))
 
 
 #: Subsets of the relations that an Archive may answer.
 RELATIONS = (
-    None,
-    None,
-    (),
-    ("",),
-    ("", ".lastedition", ".metadata", ".metadata(oai_dc)"),
+    None, None, (), ("",), ("", ".lastedition", ".metadata", ".metadata(oai_dc)"),
     (".translation(*)", ".translation(*).lastedition", ".lastedition.translation(pt)"),
-    (
-        ".metadata(*)",
-        ".metadata.translation",
-        ".lastedition.metadata(marc)",
-        ".metadata(*).translation(*)",
-    ),
-)
+    (".metadata(*)", ".metadata.translation", ".lastedition.metadata(marc)",
+     ".metadata(*).translation(*)"),
+)  # fmt: skip
 
 
 def make_facts(
     address: str, service: str, patterns: tuple[str, ...] | None, **options: Any
 ) -> ArchiveFacts:
     """Return the settings and other data of an Archive for its URL lists."""
-    return ArchiveFacts(
-        address,
-        ("rep", service),
-        ArchiveUrls(f"http://{address}"),
-        relations=None
-        if patterns is None
-        else tuple(parse_relation_pattern(pattern) for pattern in patterns),
-        **options,
-    )
+    relations = None if patterns is None else tuple(map(parse_relation_pattern, patterns))
+    urls = ArchiveUrls(f"http://{address}")
+    return ArchiveFacts(address, ("rep", service), urls, relations=relations, **options)
