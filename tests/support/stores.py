@@ -529,11 +529,9 @@ class StoreMaker:
     def _elsewhere(self) -> str:
         """Return an identifier of an item in another Archive."""
         self._remote += 1
-        rep, ibip = (
-            rep_of(self._remote, "elsewhere.org/there"),
-            ibip_of(self._remote, "8JMKD3MGP3W"),
-        )
-        return str(self.random.choice((rep, ibip, f"abcZfar/{self._remote}")))
+        number = self._remote
+        rep, ibip = rep_of(number, "elsewhere.org/there"), ibip_of(number, "8JMKD3MGP3W")
+        return str(self.random.choice((rep, ibip, f"abcZfar/{number}")))
 
     def _chain(self) -> None:
         """Create chains of editions; the last edition of some chains is in another Archive."""
