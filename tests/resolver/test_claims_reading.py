@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.archive_servers import MakeFanOut, Servers, http
 from support.claiming import OTHER, ClaimingArchive, Reader, a_claim, an_ibi, follow_row, rows_of
@@ -316,6 +316,7 @@ class Model:
                     del certain[name]
 
 
+@settings(max_examples=20)
 @given(st.lists(STEP, max_size=20))
 def test_nothing_is_missed_and_nothing_is_deleted_too_early(steps: list[Any]) -> None:
     with resolver_database("sqlite://") as database:

@@ -270,6 +270,7 @@ class Neighbours:
         return [line for line in lines if CLASH in line]
 
 
+@pytest.mark.slow
 def test_commands_tell_of_a_clash_until_the_prefixes_differ(
     new_archive: Any, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_several_archives_resolve_like_one_with_all_items(seeds: range) -> None:
     assert led > len(seeds)
 
 
+@pytest.mark.slow
 def test_a_silent_archive_never_changes_where_a_reader_is_led() -> None:
     led = 0
     for number in range(60):
