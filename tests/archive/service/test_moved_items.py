@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, Response
 from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records, open_app
 from support.moves import confirm
-from support.pages import see
-from support.web import NOBODY, ask, rep
+from support.pages import Page, see
+from support.web import NOBODY, add_resolver, ask, rep
 
 from flask_ibi_archive.archive.items.archives import store_address
 
@@ -170,3 +170,20 @@ def test_the_pages_of_a_moved_item_link_to_its_new_place(app: Flask) -> None:
     assert "O item foi movido para outro acervo:" in page.text("p")
     confirm(archive_of(app))
     assert place not in see(app, f"/col/{rep(1)}/", 410).links
+
+
+def test_the_tombstone_of_a_translation_that_was_moved_is_shown(new_app: NewApp) -> None:
+    app = new_app(IBI_PERSISTENT_URL_BASE=HOST)
+    archive_of(app).init()
+    fill(app)
+    answer = ask(app, f"/{rep(3)}+(pt)", headers=BROWSER)
+    assert answer.status == 410
+    assert f"http://{FAR}/{rep(1)}?ibiurl.movedfrom={SERVICE}" in Page(answer.text).links
+
+
+def test_a_resolver_in_the_app_answers(app: Flask) -> None:
+    fill(app)
+    add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
+    app.add_url_rule("/<path:page>", "page", lambda page: "a page")
+    for target in (f"/{rep(1)}", "/hdl:20.500/1"):
+        assert ask(app, target).text == f"resolved {rep(1)}"
