@@ -116,8 +116,8 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     """Yield the findings of all checks.
 
     The checks concern the configuration, the database, the files, the claims, the host's own
-    catalogue if it has one, the rows of the host's own models, the pages, the persistent URLs, the
-    Archive's own address, the resolver and the registration.
+    catalogue if it has one, the session and the rows of the host's own models, the pages, the
+    persistent URLs, the Archive's own address, the resolver and the registration.
     """
 
     def check(name: str, function: Callable[..., str], *arguments: Any) -> Finding:

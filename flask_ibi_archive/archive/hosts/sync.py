@@ -32,7 +32,6 @@ from flask_ibi_archive.archive.items.operations import OperationContext
 from flask_ibi_archive.archive.items.sessions import (
     HostSession,
     WritingSession,
-    begin_transaction,
     where_written,
 )
 from flask_ibi_archive.archive.items.tables import Item
@@ -311,8 +310,10 @@ class Sync:
         """Return the rows with some primary keys; with ``lock``, until the end of the batch."""
         key, form = self.mapper.primary_key, self.mapper.columns["ibi_rep"]
         statement = sa.select(self.model).where(sa.tuple_(*key).in_(keys)).order_by(*key)
-        if lock:  # SQLite locks the database
-            begin_transaction(connect(self.session, self.mapper))
+        if lock:
+            # SQLite has no locks of rows: a statement that changes nothing waits for other writers
+            nothing = sa.update(form.table).where(sa.false()).values({"ibi_rep": form})
+            connect(self.session, self.mapper).execute(nothing)
             statement = statement.with_for_update(of=form)
         statement = statement.execution_options(populate_existing=True)
         return self.session.scalars(statement).unique().all()
