@@ -25,31 +25,29 @@ NOTE = "http://a.example/note"
 GOOD = f'<?xml version="1.0"?>\n<!DOCTYPE note>\n<note xmlns="{NOTE}">{{}}</note>\n'
 
 
-class Notes:
-    """The format "note" of a host, with a function for each title that fails."""
-
-    def __init__(self) -> None:
-        self.broken: dict[str, Callable[[], str | bytes]] = {}
-
-    def write(self, work: Work) -> str | bytes:
-        if work.title in self.broken:
-            return self.broken[work.title]()
-        return GOOD.format(work.title)
+Writer = Callable[[], str | bytes]
 
 
 @pytest.fixture
-def notes() -> Notes:
-    return Notes()
+def broken() -> dict[str, Writer]:
+    """The functions that write the format "note" of a host, by the titles for which they fail."""
+    return {}
 
 
 @pytest.fixture
-def app(uri: str, tmp_path: Path, notes: Notes, ibi: IBIArchive) -> Iterator[Flask]:
-    options = {"media_type": "application/xml", "schema": f"{NOTE}.xsd", "namespace": NOTE}
-    ibi.metadata_format("note", **options)(notes.write)
+def app(uri: str, tmp_path: Path, broken: dict[str, Writer], ibi: IBIArchive) -> Iterator[Flask]:
+    @ibi.metadata_format("note", media_type="application/xml", schema=f"{NOTE}.xsd", namespace=NOTE)
+    def write(work: Work) -> str | bytes:
+        return broken.get(work.title, lambda: GOOD.format(work.title))()
+
     app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True)
     archive_of(app).init()
     yield app
     close(app)
+
+
+def deposit(archive: Archive, *titles: str) -> list[str]:
+    return [archive.deposit(ItemRecord(title=title)).ibip for title in titles]
 
 
 def ask(app: Flask, verb: str, **arguments: str) -> etree._Element:
@@ -70,7 +68,7 @@ def fail() -> str:
     raise LookupError("no author")
 
 
-BROKEN: list[Callable[[], str | bytes]] = [
+BROKEN: list[Writer] = [
     fail,
     lambda: 7,  # type: ignore[list-item,return-value]
     lambda: "\ud800",
@@ -86,12 +84,12 @@ BROKEN: list[Callable[[], str | bytes]] = [
 
 
 def test_an_item_that_cant_be_written_is_left_out_and_logged_once(
-    app: Flask, archive: Archive, notes: Notes, caplog: pytest.LogCaptureFixture
+    app: Flask, archive: Archive, broken: dict[str, Writer], caplog: pytest.LogCaptureFixture
 ) -> None:
-    items = [archive.deposit(ItemRecord(title=title)).ibip for title in ("Rain", "Snow", "Ice")]
+    items = deposit(archive, "Rain", "Snow", "Ice")
     name = f"oai:mtc-m16c.sid.inpe.br:{items[1]}"
     for result in BROKEN:
-        notes.broken["Snow"] = result
+        broken["Snow"] = result
         caplog.clear()
         with caplog.at_level(logging.ERROR):
             assert titles(ask_notes(app)) == ["Rain", "Ice"]
@@ -109,17 +107,16 @@ def test_an_item_that_cant_be_written_is_left_out_and_logged_once(
 
 
 def test_a_lost_database_ends_the_request_rather_than_leaving_the_item_out(
-    app: Flask, archive: Archive, notes: Notes
+    app: Flask, archive: Archive, broken: dict[str, Writer]
 ) -> None:
     def lose() -> str:
         raise OperationalError("SELECT 1", {}, Exception("the connection was lost"))
 
-    for title in ("Rain", "Snow"):
-        archive.deposit(ItemRecord(title=title))
-    notes.broken["Snow"] = lose
+    deposit(archive, "Rain", "Snow")
+    broken["Snow"] = lose
     with pytest.raises(OperationalError):  # status 500: harvesters try again
         ask_notes(app)
-    notes.broken.clear()
+    broken.clear()
     assert titles(ask_notes(app)) == ["Rain", "Snow"]
 
 
@@ -135,43 +132,34 @@ def harvest_notes(app: Flask) -> list[list[str | None]]:
 
 
 def test_a_harvester_reaches_the_end_whichever_records_cant_be_written(
-    app: Flask, archive: Archive, notes: Notes, monkeypatch: pytest.MonkeyPatch
+    app: Flask, archive: Archive, broken: dict[str, Writer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["Rain", "Snow", "Ice"]
-    for title in names:
-        archive.deposit(ItemRecord(title=title))
+    deposit(archive, *names)
     for count, *is_good in product((1, 2), *[(True, False)] * len(names)):
         monkeypatch.setattr(oai_pmh, "PART", count)
         good = list(compress(names, is_good))
-        notes.broken = dict.fromkeys(set(names) - set(good), fail)
+        broken |= dict.fromkeys(set(names) - set(good), fail)
         if good:
-            assert harvest_notes(app) == [
-                good[start : start + count] for start in range(0, len(good), count)
-            ]
+            expected = [good[start : start + count] for start in range(0, len(good), count)]
+            assert harvest_notes(app) == expected
         else:
             assert find_errors(ask_notes(app)) == ["cannotDisseminateFormat"]
+        broken.clear()
     # the token of a list that can't be continued stays valid until the function is corrected
     monkeypatch.setattr(oai_pmh, "PART", 1)
-    notes.broken = {}
     (token,) = texts(ask_notes(app), "resumptionToken")
-    notes.broken = dict.fromkeys(names, fail)
+    broken |= dict.fromkeys(names, fail)
     refused = ask(app, "ListRecords", resumptionToken=token)
     assert find_errors(refused) == ["cannotDisseminateFormat"]
-    notes.broken.clear()
+    broken.clear()
     assert titles(ask(app, "ListRecords", resumptionToken=token)) == ["Snow"]
-
-
-def test_a_request_does_not_search_the_whole_archive(
-    app: Flask, archive: Archive, notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(oai_pmh, "PART", 1)
+    # a request does not search the whole Archive
     monkeypatch.setattr(harvesting, "MAX_SKIPPED", 2)
-    names = ["Rain", "Snow", "Ice", "Hail", "Fog"]
-    for title in names:
-        archive.deposit(ItemRecord(title=title))
-    notes.broken = dict.fromkeys(names[1:4], fail)
+    deposit(archive, "Hail", "Fog")
+    broken |= dict.fromkeys(["Snow", "Ice", "Hail"], fail)
     assert harvest_notes(app) == [["Rain"], ["Fog"]]
-    notes.broken["Rain"] = fail
+    broken["Rain"] = fail
     assert find_errors(ask_notes(app)) == ["cannotDisseminateFormat"]
 
 
@@ -183,7 +171,7 @@ def test_an_item_whose_sets_cant_be_found_belongs_to_no_set(
         lambda work: ["unknown"],
         lambda work: None,
     ]
-    items = [archive.deposit(ItemRecord(title=title)).ibip for title in ("Rain", "Snow")]
+    items = deposit(archive, "Rain", "Snow")
     for find in failures:
         ibi.oai_sets({"all": "All"})(
             lambda work, find=find: find(work) if work.title == "Snow" else ["all"]
