@@ -15,7 +15,14 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from flask import Flask
 from sqlalchemy import create_engine
-from support.accesses import USER, acknowledge, forget_accesses, stored
+from support.accesses import (
+    USER,
+    acknowledge,
+    acknowledgment_query,
+    forget_accesses,
+    request_query,
+    stored,
+)
 from support.archives import archive_of, import_file, import_records, open_app
 from support.resolvers import run
 from support.vectors import FOLDER, load
@@ -31,19 +38,19 @@ from support.web import (
     SERVED_ELSEWHERE,
     SERVICE_PATH,
     WITH_METADATA,
-    Answer,
     ask,
-    ask_urls,
     shelf,
 )
+from werkzeug.test import TestResponse
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.service.archive_service import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.messages import Acknowledgment, parse_request
+from flask_ibi_archive.core.protocol.messages import Acknowledgment
 
 LOGGER = "flask_ibi_archive.accesses"
 COUNTED, REFUSED = True, False
+OURS = "http://mtc-m16c.sid.inpe.br"
 
 
 @pytest.fixture(scope="module")
@@ -82,22 +89,26 @@ def forms(*texts: str) -> tuple[Any, ...]:
     return tuple(parse_identifier(text) for text in texts)
 
 
+def count(archive: Archive, acknowledgment: Acknowledgment) -> dict[str, Any]:
+    """Take an acknowledgment, and return the access that was counted."""
+    forget_accesses(archive)
+    assert archive.take_acknowledgment(acknowledgment) is COUNTED
+    [row] = stored(archive)
+    return row
+
+
 @pytest.mark.rule("R72-10")
 @pytest.mark.postgresql
 def test_a_valid_key_counts_one_access(archive: Archive) -> None:
-    # a valid key counts one access of the requested item
     for ibi, verbs, content_type in [
         (REPORT_IBIP, "", "Data"),
         (OLD, "GetLastEdition", "Data"),
         (WITH_METADATA, "GetMetadata(oai_dc)", "Metadata"),
         # metadata that are not an item have no ibi; the URL identifies them
-        (REPORT, "GetMetadata", "Metadata"),
         (PORTUGUESE, "GetTranslation(en) GetMetadata", "Metadata"),
     ]:
-        forget_accesses(archive)
         acknowledgment = acknowledge(archive, ibi, verbs)
-        assert archive.take_acknowledgment(acknowledgment) is COUNTED
-        [row] = stored(archive)
+        row = count(archive, acknowledgment)
         assert row["ibi"] == {REPORT_IBIP: REPORT}.get(ibi, ibi)
         assert row["content_type"] == content_type
         facts = archive.url_keys.read(acknowledgment.url_key or "")
@@ -106,29 +117,18 @@ def test_a_valid_key_counts_one_access(archive: Archive) -> None:
         assert abs(row["second"] - time.time()) < 60
         assert not row["robot"]
     # a file requested by its path counts
-    for path, url in [
-        ("new.txt", f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/new.txt"),
-        ("日本語.txt", f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/日本語.txt"),
-    ]:
-        for named in [True, False]:
-            forget_accesses(archive)
-            acknowledgment = acknowledge(archive, REPORT, path=path)
-            assert acknowledgment.url == url
-            if not named:
-                acknowledgment = replace(acknowledgment, ibi=None)
-            assert archive.take_acknowledgment(acknowledgment) is COUNTED
-            [row] = stored(archive)
+    for path in ("new.txt", "日本語.txt"):
+        acknowledgment = acknowledge(archive, REPORT, path=path)
+        assert acknowledgment.url == f"{OURS}/col/{REPORT}/doc/{path}"
+        for named in (acknowledgment, replace(acknowledgment, ibi=None)):
+            row = count(archive, named)
             assert row["ibi"] == REPORT
             assert row["url"].isascii()
     # a url followed by a query counts
-    for added in ["", "?utm_source=x", "#page=2"]:
-        for verbs in ["GetTranslation(pt) GetFileList", "GetMetadata"]:
-            forget_accesses(archive)
-            acknowledgment = acknowledge(archive, REPORT, verbs, ibi=None)
-            changed = replace(acknowledgment, url=f"{acknowledgment.url}{added}")
-            assert archive.take_acknowledgment(changed) is COUNTED
-            [row] = stored(archive)
-            assert row["url"].endswith(added)
+    for verbs, added in [("GetTranslation(pt) GetFileList", "?utm=x"), ("GetMetadata", "#p")]:
+        acknowledgment = acknowledge(archive, REPORT, verbs, ibi=None)
+        row = count(archive, replace(acknowledgment, url=f"{acknowledgment.url}{added}"))
+        assert row["url"].endswith(added)
 
 
 @pytest.mark.rule("R72-10")
@@ -140,31 +140,18 @@ def test_the_url_is_stored_only_if_it_is_one_of_the_delivered_item(archive: Arch
         (REPORT, "GetTranslation(pt)", f"{OURS}/col/{PORTUGUESE}/files", True),
         (REPORT, "", f"{OURS}/col/{PORTUGUESE}/files", False),
         (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdfx", False),
+        (SERVED_ELSEWHERE, "", "https://example.org/other.pdf", False),
     ]:
-        forget_accesses(archive)
         acknowledgment = acknowledge(archive, ibi, verbs, url=url)
         assert acknowledgment.ibi
-        assert archive.take_acknowledgment(acknowledgment) is COUNTED
-        [row] = stored(archive)
-        assert unquote(row["url"]) == (url if is_stored else "")
+        assert unquote(count(archive, acknowledgment)["url"]) == (url if is_stored else "")
     # the url of a file that is served elsewhere is stored
-    forget_accesses(archive)
     named = acknowledge(archive, SERVED_ELSEWHERE, path="日本.pdf", ibi=None)
-    other = acknowledge(archive, SERVED_ELSEWHERE, url="https://example.org/other.pdf")
-    for acknowledgment in (named, other):
-        assert archive.take_acknowledgment(acknowledgment) is COUNTED
-    assert [unquote(row["url"]) for row in stored(archive)] == [named.url, ""]
+    assert unquote(count(archive, named)["url"]) == named.url
     # a closed item counts as metadata for other addresses
-    forget_accesses(archive)
-    outside = acknowledge(archive, CLOSED, user="203.0.113.9")
-    assert outside.content_type == "Metadata"
-    assert archive.take_acknowledgment(outside) is COUNTED
-    inside = acknowledge(archive, CLOSED)
-    assert inside.content_type == "Data"
-    assert archive.take_acknowledgment(inside) is COUNTED
-
-
-OURS = "http://mtc-m16c.sid.inpe.br"
+    for user, content_type in [("203.0.113.9", "Metadata"), (USER, "Data")]:
+        row = count(archive, acknowledge(archive, CLOSED, user=user))
+        assert row["content_type"] == content_type
 
 
 def test_a_deleted_item_counts_if_its_key_was_issued_before(app: Flask, tmp_path: Path) -> None:
@@ -172,13 +159,7 @@ def test_a_deleted_item_counts_if_its_key_was_issued_before(app: Flask, tmp_path
     import_records(archive, shelf(tmp_path / "sources"))
     named, unnamed = acknowledge(archive, REPORT), acknowledge(archive, REPORT, ibi=None)
     led_on = acknowledge(archive, REPORT, "GetTranslation(pt)")
-    gone = {
-        "rep": REPORT,
-        "ibip": REPORT_IBIP,
-        "state": "Deleted",
-        "timestamp": "2026-01-01T00:00:00Z",
-    }
-    import_records(archive, [gone], on_conflict="update")
+    archive.delete(REPORT, "withdrawn")
     assert archive.take_acknowledgment(named) is COUNTED
     assert archive.take_acknowledgment(unnamed) is REFUSED
     assert archive.take_acknowledgment(led_on) is REFUSED
@@ -239,43 +220,22 @@ def test_simultaneous_acknowledgments_with_one_key_count_once(archive: Archive) 
     assert len(stored(archive)) == outcomes.count(COUNTED) == 1
 
 
-PAIRS = {
-    "clientinformation.ipaddress": USER,
-    "contenttype": "Data",
-    "state": "Original",
-    "url": f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/report.pdf",
-    "url.persistent": "http://urlib.net/8JMKD3MGP8W/35MME4E",
-    "ibi": f"rep {REPORT}",
-}
-
-
-def read(archive: Archive, pairs: list[tuple[str, str]]) -> Acknowledgment:
-    key = archive.url_keys.issue(REPORT)
-    subject = [("servicesubject", "acknowledgment")]
-    if not any(name == "urlkey" for name, _ in pairs):
-        subject.append(("urlkey", key))
-    found = parse_request([*subject, *pairs])
-    assert isinstance(found, Acknowledgment)
-    return found
-
-
 def test_incomplete_and_unrelated_acknowledgments_do_not_count(
     archive: Archive, reason: Callable[[], str]
 ) -> None:
     # only state and ibi may be missing
-    for lacking in [*PAIRS, "urlkey"]:
-        for empty in [True, False]:
-            forget_accesses(archive)
-            pairs = [(name, value) for name, value in PAIRS.items() if name != lacking]
-            if empty or lacking == "urlkey":
-                pairs.append((lacking, ""))
-            good = lacking in ("state", "ibi")
-            assert archive.take_acknowledgment(read(archive, pairs)) is (
-                COUNTED if good else REFUSED
-            )
-            assert len(stored(archive)) == good
-            if not good:
-                assert f"{lacking} is missing" in reason()
+    complete = acknowledge(archive, REPORT)
+    for name, pair in [
+        ("client_addresses", "clientinformation.ipaddress"),
+        ("content_type", "contenttype"),
+        ("url", "url"),
+        ("persistent_url", "url.persistent"),
+        ("url_key", "urlkey"),
+    ]:
+        assert archive.take_acknowledgment(replace(complete, **{name: None})) is REFUSED
+        assert f"{pair} is missing" in reason()
+    count(archive, replace(complete, state=None, ibi=None))
+    forget_accesses(archive)
     # an item without a relation to the requested item does not count
     for ibi, verbs, changes in [
         (REPORT, "", {"ibi": forms(OLD)}),
@@ -284,7 +244,6 @@ def test_incomplete_and_unrelated_acknowledgments_do_not_count(
         (REPORT, "", {"ibi": None, "url": f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/no.txt"}),
         (CLOSED, "", {"client_addresses": ("203.0.113.9",)}),  # this user may not read the file
     ]:
-        forget_accesses(archive)
         acknowledgment = acknowledge(archive, ibi, verbs, **changes)
         assert archive.take_acknowledgment(acknowledgment) is REFUSED
         assert f"{ibi} does not lead to " in reason()
@@ -296,35 +255,12 @@ NewApp = Callable[..., Flask]
 REP = "a.br/x/2001/01.01.00.00"
 
 
-@pytest.fixture
-def filled(app: Flask) -> Flask:
-    """An app with an item."""
-    import_records(archive_of(app), [{"rep": REP}])
-    return app
-
-
-def query(app: Flask, key: str, **changes: str) -> str:
-    pairs = {
-        "servicesubject": "acknowledgment",
-        "clientinformation.ipaddress": "150.163.2.175",
-        "contenttype": "Data",
-        "state": "Original",
-        "url": f"http://mtc-m16c.sid.inpe.br/col/{REP}/",
-        "url.persistent": f"http://urlib.net/{REP}",
-        "urlkey": key,
-        "ibi": f"rep%20{REP}",
-        **changes,
-    }
-    return "&".join(f"{name}={value}" for name, value in pairs.items())
-
-
-def key_of(app: Flask) -> str:
-    return ask_urls(app, REP)["urlkey"][0]
-
-
-def send(app: Flask, raw: str, **headers: str) -> Answer:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return ask(app, f"{SERVICE_PATH}?{raw}", headers=named)
+def send(app: Flask, **changes: str) -> TestResponse:
+    """Request an item, and acknowledge the access with some other pairs."""
+    client = app.test_client()
+    answer = client.get(SERVICE_PATH, query_string=request_query(REP)).text
+    query = acknowledgment_query("rep", REP, answer) | changes
+    return client.get(SERVICE_PATH, query_string=query)
 
 
 @pytest.mark.rule("R62-15")
@@ -356,8 +292,9 @@ def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
 
 
 def test_the_answer_is_always_the_same_and_the_log_has_the_result(
-    filled: Flask, caplog: pytest.LogCaptureFixture
+    app: Flask, caplog: pytest.LogCaptureFixture
 ) -> None:
+    import_records(archive_of(app), [{"rep": REP}])
     for changes, counted, said in [
         ({}, 1, ""),
         ({"urlkey": "1424636122-5331490054869684"}, 0, "forged"),
@@ -365,14 +302,14 @@ def test_the_answer_is_always_the_same_and_the_log_has_the_result(
         ({"clientinformation.ipaddress": ""}, 0, "clientinformation.ipaddress is missing"),
     ]:
         caplog.clear()
-        forget_accesses(archive_of(filled))
+        forget_accesses(archive_of(app))
         with caplog.at_level(logging.WARNING):
-            answer = send(filled, query(filled, key_of(filled), **changes))
-        assert (answer.status, answer.body) == (200, NOTICE)
-        assert len(stored(archive_of(filled))) == counted
+            answer = send(app, **changes)
+        assert (answer.status_code, answer.data) == (200, NOTICE)
+        assert len(stored(archive_of(app))) == counted
         assert said in caplog.text
         assert bool(caplog.records) is not bool(counted)
-        assert "150.163.2.175" not in caplog.text
+        assert USER not in caplog.text
 
 
 @contextmanager
@@ -396,16 +333,20 @@ def test_an_acknowledgment_during_a_lock_is_answered_503_and_counts_later(
     archive = archive_of(app)
     archive.init()
     import_records(archive, [{"rep": REP}])
-    raw = query(app, key_of(app))
+    client = app.test_client()
+    query = acknowledgment_query(
+        "rep", REP, client.get(SERVICE_PATH, query_string=request_query(REP)).text
+    )
     with locked(archive):
-        answer = send(app, raw)
-        assert answer.status == 503
+        answer = client.get(SERVICE_PATH, query_string=query)
+        assert answer.status_code == 503
         assert answer.headers["Retry-After"]
-        assert answer.alert
+        assert answer.text.startswith("alert {")
         # there is nothing to count
-        assert send(app, query(app, "1424636122-5331490054869684")).body == NOTICE
+        forged = {**query, "urlkey": "1424636122-5331490054869684"}
+        assert client.get(SERVICE_PATH, query_string=forged).data == NOTICE
     assert stored(archive) == []
-    assert send(app, raw).body == NOTICE
+    assert client.get(SERVICE_PATH, query_string=query).data == NOTICE
     assert len(stored(archive)) == 1
 
 
