@@ -8,13 +8,15 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from threading import Barrier
 from typing import Any
 
 import pytest
 from flask import Flask, Response
-from sqlalchemy import event, select, text
+from sqlalchemy import select, text
 from support.archives import archive_of
+from support.statements import count_statements
 
 from flask_ibi_archive.archive.identification import server
 from flask_ibi_archive.archive.identification.keys import ApiKey, create_key, list_keys, revoke_key
@@ -25,7 +27,6 @@ from flask_ibi_archive.archive.service.problems import (
     RequestCount,
     count_request,
 )
-from flask_ibi_archive.errors import StorageError
 
 from .conftest import Program
 
@@ -74,6 +75,10 @@ def test_keys_are_listed_and_revoked(served_app: Flask, clock: list[datetime]) -
     ]
     assert [key["expires_at"] for key in listed][1:] == ["2026-11-25T12:00:30Z", None]
     assert run(served_app, "list").stdout.startswith("name\tmay\tcreated_at\t")
+    # a name is never given twice
+    again = run(served_app, "create", "--name", "ojs", "--may", "mint")
+    assert "a key has the name ojs already" in again.output
+    assert "the key ojs was revoked before" in run(served_app, "revoke", "ojs").output
 
 
 @pytest.mark.parametrize(
@@ -91,17 +96,6 @@ def test_a_wrong_argument_is_named(served_app: Flask, arguments: str, message: s
     assert refused.exit_code != 0
     assert message in refused.output
     assert list_keys(archive_of(served_app).database, archive_of(served_app).served().id) == []
-
-
-def test_a_name_is_never_given_twice(served_app: Flask) -> None:
-    archive = archive_of(served_app)
-    place = archive.database, archive.served().id
-    create_key(*place, "ojs", ["mint"], NOON)
-    revoke_key(*place, "ojs", NOON)
-    with pytest.raises(StorageError, match="a key has the name ojs already"):
-        create_key(*place, "ojs", ["mint"], NOON)
-    with pytest.raises(StorageError, match="the key ojs was revoked before"):
-        revoke_key(*place, "ojs", NOON)
 
 
 def test_check_says_whether_programs_can_use_the_server(new_app: Callable[..., Flask]) -> None:
@@ -149,29 +143,23 @@ def test_revoked_expired_and_unknown_keys_are_refused_alike(
     revoked, expired = new_program("ojs"), new_program("scanner", expires_at=clock[0])
     revoke_key(archive.database, archive.served().id, "ojs", clock[0])
     unknown = Program(served_app.test_client(), "ibi_" + 43 * "A")
-    statements: list[tuple[str, ...]] = []
-    answers = []
+    answers, statements = set(), set()
+
+    def ask(program: Program) -> None:
+        answer = program("GET")
+        answers.add((answer.status_code, answer.text))
+
     for program in (unknown, revoked, expired):
-        run: list[str] = []
         with archive.database.writing() as connection:
             connection.execute(RequestCount.__table__.delete())
-
-        def note(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
-            run.append(re.sub(r"[0-9]+", "0", statement))  # noqa: B023 - for this round
-
-        engines = archive.database.engine, archive.database.reader
-        for engine in engines:
-            event.listen(engine, "before_cursor_execute", note)
-        answers.append(program("GET"))
-        for engine in engines:
-            event.remove(engine, "before_cursor_execute", note)
-        statements.append(tuple(run))
-    assert len(set(statements)) == 1
-    assert {(answer.status_code, answer.text) for answer in answers} == {(401, answers[0].text)}
+        executed = count_statements(served_app, partial(ask, program))
+        statements.add(re.sub("[0-9]+", "0", " ".join(executed)))
+    assert len(statements) == len(answers) == 1
+    assert answers.pop()[0] == 401
 
 
 def test_the_key_of_another_archive_of_the_database_is_unknown(
-    served_app: Flask, program: Program, new_app: Callable[..., Flask]
+    program: Program, new_app: Callable[..., Flask]
 ) -> None:
     other = new_app(
         IBI_IDENTIFICATION=True, IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
