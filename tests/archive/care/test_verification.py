@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, import_records
-from support.commands import ROOT, command
+from support.archives import archive_of, import_records, make_app
+from support.commands import command
 from support.far import Far, Reply, unused_address
 from support.loopback import PATIENCE
 from support.web import rep
@@ -25,6 +24,7 @@ from support.web import rep
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive import care
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items import files
 from flask_ibi_archive.archive.items.files import FileStore, Staging
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
@@ -106,27 +106,34 @@ def test_a_file_that_was_deleted_meanwhile_is_not_a_fault(
     assert verify(archive) == []
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param("copying", marks=pytest.mark.slow),
-        pytest.param("before the store", marks=pytest.mark.slow),
-        "before the commit",
-    ],
-)
+def deposit_and_end(uri: str, folder: Path, step: str) -> None:
+    """Deposit a file, and end the process at a step."""
+    move = Staging.move_to_store
+
+    def copying(stream: Any, target: Any) -> Any:
+        target.write(stream.read(1000))
+        os._exit(9)
+
+    def moving(staging: Staging, content: Any) -> None:
+        if step == "before the commit":
+            move(staging, content)
+        os._exit(9)
+
+    Staging.move_to_store = moving  # type: ignore[method-assign]
+    if step == "copying":
+        files.copy_and_measure = copying
+    archive_of(make_app(uri, folder)).deposit(ItemRecord(), [folder / "big.bin"])
+
+
+@pytest.mark.parametrize("step", ["copying", "before the store", "before the commit"])
 def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
     archive: Archive, uri: str, tmp_path: Path, step: str
 ) -> None:
     (tmp_path / "big.bin").write_bytes(b"0123456789" * 1000)
-    script = Path(__file__).with_name("killed_deposit.py")
-    killed = subprocess.run(
-        [sys.executable, script, uri, tmp_path, step],
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert killed.returncode == 9, killed.stderr
+    process = get_context("fork").Process(target=deposit_and_end, args=(uri, tmp_path, step))
+    process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == 9
     assert list(archive.find()) == []
     for stored in archive.files_folder.walk():
         assert archive.files_folder.path(stored.sha256).read_bytes() == b"0123456789" * 1000
