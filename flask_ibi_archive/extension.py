@@ -39,7 +39,13 @@ from flask_ibi_archive.core.protocol.url_list import ArchiveUrls, FindAddress, N
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat, Writer
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.server.config import ArchiveConfig, NoDatabaseYet, find_address
+from flask_ibi_archive.server.config import (
+    EXTENSION,
+    OWN_ARCHIVE,
+    ArchiveConfig,
+    NoDatabaseYet,
+    find_address,
+)
 from flask_ibi_archive.server.database.engines import is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, replica_history
 from flask_ibi_archive.server.start import (
@@ -54,11 +60,7 @@ from flask_ibi_archive.server.start import (
     open_later,
     warn_of_unknown_keys,
 )
-from flask_ibi_archive.server.web.requests import (
-    EXTENSION,
-    OWN_ARCHIVE,
-    find_root,
-)
+from flask_ibi_archive.server.web.requests import find_root
 from flask_ibi_archive.signals import Notifier
 
 DATABASE = ARCHIVE.setting

@@ -43,8 +43,9 @@ from flask_ibi_archive.server.commands.group import (
     Finding,
     run_check,
 )
+from flask_ibi_archive.server.config import EXTENSION
 from flask_ibi_archive.server.database.database import check_writable_folder
-from flask_ibi_archive.server.web.requests import EXTENSION, current_archive
+from flask_ibi_archive.server.web.requests import current_archive
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse

@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.service.local_resolution import (
 )
 from flask_ibi_archive.core.records import offer_messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.server.config import ArchiveConfig, read_setting
+from flask_ibi_archive.server.config import RESOLVER_EXTENSION, ArchiveConfig, read_setting
 from flask_ibi_archive.server.web.hooks import (
     NUMBER,
     OVER_CATCH_ALL,
@@ -38,7 +38,7 @@ from flask_ibi_archive.server.web.hooks import (
     answer_first,
     prepare_app,
 )
-from flask_ibi_archive.server.web.requests import RESOLVER_EXTENSION, current_archive
+from flask_ibi_archive.server.web.requests import current_archive
 from flask_ibi_archive.server.web.responses import find_list_path, health_response
 
 NAME = "ibi_archive"

@@ -10,7 +10,7 @@ from flask import Flask
 from flask_ibi_archive.errors import ConfigError, IBIError, one_line
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.config import RESOLVER_EXTENSION, ArchiveConfig
 from flask_ibi_archive.server.database.migrate import RESOLVER
 from flask_ibi_archive.server.start import (
     StartError,
@@ -18,7 +18,6 @@ from flask_ibi_archive.server.start import (
     open_database,
     warn_of_unknown_keys,
 )
-from flask_ibi_archive.server.web.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.signals import Notifier
 
 if TYPE_CHECKING:

@@ -49,6 +49,7 @@ from flask_ibi_archive.resolver.archives import (
 )
 from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
 from flask_ibi_archive.resolver.resolving import ResolutionRequest, find_own_archive
+from flask_ibi_archive.server.config import RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import alerts, hooks, requests, responses
 from flask_ibi_archive.server.web.texts import gettext, translate_reason
 
@@ -65,7 +66,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> h
     :param has_registry: True if the resolver has a document registry.
     """
     blueprint = hooks.PageBlueprint(
-        requests.RESOLVER_EXTENSION, "flask_ibi_archive.server.web", template_folder="templates"
+        RESOLVER_EXTENSION, "flask_ibi_archive.server.web", template_folder="templates"
     )
     blueprint.record_once(hooks.prepare_app)
     hooks.add_static_files(blueprint)
@@ -431,6 +432,6 @@ def _show_form(text: str, status: int = 200, **values: object) -> Response:
         text=text[:MAX_SHOWN].encode("utf-8", "replace").decode("utf-8"),
         examples=EXAMPLES,
         modifiers=MODIFIERS,
-        has_registry=f"{requests.RESOLVER_EXTENSION}.registry" in current_app.view_functions,
+        has_registry=f"{RESOLVER_EXTENSION}.registry" in current_app.view_functions,
         **values,
     )

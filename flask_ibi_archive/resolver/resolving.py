@@ -86,9 +86,9 @@ from flask_ibi_archive.resolver.archives import (
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.failures import MetricsWriter
+from flask_ibi_archive.server.config import OWN_ARCHIVE
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
-from flask_ibi_archive.server.web.requests import OWN_ARCHIVE
 from flask_ibi_archive.signals import NOBODY, Notifier
 
 if TYPE_CHECKING:

@@ -47,6 +47,11 @@ from flask_ibi_archive.errors import ConfigError
 
 Network = IPv4Network | IPv6Network
 
+#: The keys of the Archive and of the resolver in ``app.extensions``.
+EXTENSION = "ibi_archive"
+RESOLVER_EXTENSION = "ibi_resolver"
+#: The key of the Archive that a resolver in the same app asks without HTTP.
+OWN_ARCHIVE = "ibi_own_archive"
 #: The longest timeout in seconds. The timers of operating systems have an upper limit.
 LONGEST_TIMEOUT = 3600
 #: Besides letters, digits and "-._~", a path may contain these characters unencoded (RFC 3986).

@@ -19,6 +19,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from flask_ibi_archive.errors import ConfigError, one_line
 from flask_ibi_archive.reasons import ask_if_meant
 from flask_ibi_archive.server.config import (
+    EXTENSION,
+    RESOLVER_EXTENSION,
     ArchiveConfig,
     NoDatabaseYet,
     find_unknown_keys,
@@ -26,7 +28,6 @@ from flask_ibi_archive.server.config import (
 )
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, History, include_name
-from flask_ibi_archive.server.web.requests import EXTENSION, RESOLVER_EXTENSION
 
 #: The setting that names a bind of Flask-SQLAlchemy.
 BIND = "IBI_DATABASE_BIND"

@@ -30,7 +30,8 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Tombstone
 from flask_ibi_archive.core.records.values import FieldError, quoted
 from flask_ibi_archive.errors import ConfigError, IdentifierError, RowError, StorageError
-from flask_ibi_archive.server.web.requests import EXTENSION, current_archive
+from flask_ibi_archive.server.config import EXTENSION
+from flask_ibi_archive.server.web.requests import current_archive
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

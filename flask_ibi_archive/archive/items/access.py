@@ -21,7 +21,8 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from flask_ibi_archive.core.records.record import FileRecord, ItemView
 from flask_ibi_archive.errors import IBIError, NotReady
-from flask_ibi_archive.server.web.requests import EXTENSION, user_address
+from flask_ibi_archive.server.config import EXTENSION
+from flask_ibi_archive.server.web.requests import user_address
 
 #: The function of the host that decides who may read; see :meth:`IBIArchive.access_policy`.
 AccessPolicy: TypeAlias = (

@@ -37,12 +37,9 @@ from flask_ibi_archive.core.protocol.inclusion import is_key
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.protocol.url_list import UrlPair
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
+from flask_ibi_archive.server.config import RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import responses
-from flask_ibi_archive.server.web.requests import (
-    RESOLVER_EXTENSION,
-    current_archive,
-    is_message,
-)
+from flask_ibi_archive.server.web.requests import current_archive, is_message
 from flask_ibi_archive.signals import Notice, url_requested
 
 # --- messages ----------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
     parse_persistent_target,
 )
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
+from flask_ibi_archive.server.config import RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import alerts, hooks, requests
 from flask_ibi_archive.server.web.responses import set_headers
 
@@ -183,7 +184,7 @@ def answer_unrouted() -> Response | None:
     :returns: None if this function does not answer the request.
     """
     failure = request.routing_exception
-    others = requests.RESOLVER_EXTENSION in current_app.extensions or requests.is_message()
+    others = RESOLVER_EXTENSION in current_app.extensions or requests.is_message()
     resolves = requests.current_archive().config.local_resolution and not others
     if resolves or isinstance(failure, BadHost | RequestRedirect):
         response = hooks.answer_unrouted(resolve, hooks.begins_with_ibi)
@@ -366,7 +367,7 @@ def _is_meant_link() -> bool:
 
 def _is_for_resolver() -> bool:
     """Return whether the resolver of the same app answers, since the URL is a persistent URL."""
-    if requests.RESOLVER_EXTENSION not in current_app.extensions:
+    if RESOLVER_EXTENSION not in current_app.extensions:
         return False
     target = requests.request_target()
     try:

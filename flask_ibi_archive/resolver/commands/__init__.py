@@ -42,7 +42,7 @@ def get_resolver() -> ResolverService:
 
     :raises ClickException: if the app has no resolver.
     """
-    from flask_ibi_archive.server.web.requests import RESOLVER_EXTENSION
+    from flask_ibi_archive.server.config import RESOLVER_EXTENSION
 
     state = find_extension(RESOLVER_EXTENSION)
     if state is None:

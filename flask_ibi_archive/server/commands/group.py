@@ -155,7 +155,7 @@ def get_archive() -> Archive:
 
     :raises ClickException: if the app has no Archive.
     """
-    from flask_ibi_archive.server.web.requests import EXTENSION
+    from flask_ibi_archive.server.config import EXTENSION
 
     state = find_extension(EXTENSION)
     if state is None:

@@ -26,6 +26,7 @@ from flask_ibi_archive.errors import (
     NotReady,
 )
 from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.server.config import RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import requests, responses
 from flask_ibi_archive.server.web.texts import get_language_name, gettext, translate_reason
 
@@ -107,7 +108,7 @@ def _respond(
     :param retries: whether the client may try again.
     """
     if requests.prefers_page():
-        has_front = requests.RESOLVER_EXTENSION in current_app.extensions
+        has_front = RESOLVER_EXTENSION in current_app.extensions
         response = responses.render_page(
             "alert",
             status,

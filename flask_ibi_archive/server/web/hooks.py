@@ -29,6 +29,7 @@ from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accep
 from flask_ibi_archive.core.protocol.pairs import contains_key
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
+from flask_ibi_archive.server.config import EXTENSION, RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import requests, responses
 from flask_ibi_archive.server.web.alerts import malformed_response, method_response
 from flask_ibi_archive.server.web.texts import FUNCTIONS
@@ -159,11 +160,11 @@ def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None
     except HTTPException:
         return None
     blueprint = str(endpoint).partition(".")[0]
-    if blueprint == requests.EXTENSION:
+    if blueprint == EXTENSION:
         base = requests.current_archive().config.base_url
-    elif blueprint == requests.RESOLVER_EXTENSION:
+    elif blueprint == RESOLVER_EXTENSION:
         # without a configured address, the location contains only a path and no host
-        base = current_app.extensions[requests.RESOLVER_EXTENSION].resolver.config.base_url or ""
+        base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
     else:
         return None
     query = requests.request_target().partition("?")[2]
@@ -178,10 +179,10 @@ def has_only_resolver() -> bool:
     files does not count.
     """
     extensions = current_app.extensions
-    if requests.RESOLVER_EXTENSION not in extensions or requests.EXTENSION in extensions:
+    if RESOLVER_EXTENSION not in extensions or EXTENSION in extensions:
         return False
     endpoints = {rule.endpoint for rule in current_app.url_map.iter_rules()}
-    others = {one for one in endpoints if not one.startswith(f"{requests.RESOLVER_EXTENSION}.")}
+    others = {one for one in endpoints if not one.startswith(f"{RESOLVER_EXTENSION}.")}
     return others <= {STATIC}
 
 

@@ -24,17 +24,19 @@ from flask_ibi_archive.core.protocol.relations import SHAPES, Relation, Step, St
 from flask_ibi_archive.core.records.formats import BUILT_IN
 from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.server.config import PATH_CHARACTERS, Network, SharedConfig, parse_root
+from flask_ibi_archive.server.config import (
+    EXTENSION,
+    PATH_CHARACTERS,
+    RESOLVER_EXTENSION,
+    Network,
+    SharedConfig,
+    parse_root,
+)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.resolver.resolving import ResolverService
 
-#: The keys of the Archive and of the resolver in ``app.extensions``.
-EXTENSION = "ibi_archive"
-RESOLVER_EXTENSION = "ibi_resolver"
-#: The key of the Archive that a resolver in the same app asks without HTTP.
-OWN_ARCHIVE = "ibi_own_archive"
 #: The maximum number of proxies. If a request passed through more proxies, its user is unknown.
 MAX_PROXIES = 100
 #: The address that stands for an unknown user. No client can have this address.

@@ -18,7 +18,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template, Templa
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.pairs import ALERT, format_pairs
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
-from flask_ibi_archive.server.config import TEMPLATE
+from flask_ibi_archive.server.config import RESOLVER_EXTENSION, TEMPLATE
 from flask_ibi_archive.server.web import requests
 from flask_ibi_archive.server.web.texts import OWN_TEMPLATES, gettext, page_language, set_language
 
@@ -115,7 +115,7 @@ def _find_home_url() -> str | None:
     """
     adapter = current_app.create_url_adapter(request)
     assert adapter is not None
-    if requests.RESOLVER_EXTENSION in current_app.extensions or adapter.test("/", "GET"):
+    if RESOLVER_EXTENSION in current_app.extensions or adapter.test("/", "GET"):
         return f"{requests.request_root()}/"
     return find_list_path()
 

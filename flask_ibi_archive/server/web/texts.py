@@ -31,6 +31,7 @@ from markupsafe import Markup, escape
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.server.config import EXTENSION
 from flask_ibi_archive.server.web import requests
 
 #: The folder with one folder for each language.
@@ -134,11 +135,7 @@ def _language_in_url() -> str:
 def _language_of_host() -> str:
     """Return the language that the host chose for the reader; "" if the host chooses none."""
     extensions = current_app.extensions
-    choose = (
-        extensions[requests.EXTENSION].functions.choose_language
-        if requests.EXTENSION in extensions
-        else None
-    )
+    choose = extensions[EXTENSION].functions.choose_language if EXTENSION in extensions else None
     if choose is None and FLASK_BABEL in extensions:
         # imported here, because most apps do without it; an older extension has the same key
         with suppress(ImportError):
