@@ -1,4 +1,6 @@
-"""The exceptions of this package. Those that do not leave a subject are in its modules.
+"""The exceptions of this package, and the reasons why a text is refused.
+
+Exceptions that do not leave a subject are in its modules.
 
 ::
 
@@ -23,16 +25,211 @@
 
 Each message is one line. The message says what is wrong, where the error is, and what would be
 right. The values in the message are also attributes of the exception.
+
+An error about a text that a person typed contains a :class:`Reason`: a code with an English message
+template. The pages show the reason in the language of the reader.
 """
 
 from __future__ import annotations
 
-from flask_ibi_archive.reasons import Reason, ask_if_meant
+from collections.abc import Callable
 
 
 def one_line(text: object) -> str:
     """Return the text of an object on one line: a space replaces each sequence of white space."""
     return " ".join(str(text).split())
+
+
+def ask_if_meant(suggestion: str | None) -> str:
+    """Return the end of an error message that suggests what the user probably meant.
+
+    :param suggestion: None: nothing is suggested, and the result is empty.
+    """
+    return f"; did you mean {suggestion}?" if suggestion else ""
+
+
+class Reason:
+    """A reason why a text is refused: a code, and the values for the message template.
+
+    :param code: a key of :data:`ENGLISH`.
+    :param facts: the values for the names in the template. A value may be another reason. Such a
+        reason explains what is wrong with one part of the text.
+    """
+
+    __slots__ = ("code", "facts")
+
+    def __init__(self, code: str, /, **facts: object) -> None:
+        self.code = code
+        self.facts = facts
+
+    def __str__(self) -> str:
+        return self.format(str)
+
+    def __repr__(self) -> str:
+        return f"Reason({self.code!r}, **{self.facts!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Reason):
+            return NotImplemented
+        return (self.code, self.facts) == (other.code, other.facts)
+
+    def __hash__(self) -> int:
+        return hash(self.code)
+
+    def format(self, translate: Callable[[str], str]) -> str:
+        """Return the message for the reason.
+
+        :param translate: a function that translates an English template.
+        """
+        facts = {
+            name: fact.format(translate) if isinstance(fact, Reason) else fact
+            for name, fact in self.facts.items()
+        }
+        return translate(ENGLISH[self.code]).format(**facts)
+
+
+def translatable(text: str) -> str:
+    """Return the text itself; the call marks the text for the catalogues of translations."""
+    return text
+
+
+_ = translatable
+
+#: The English templates. The keys are the codes. ``!r`` and ``!a`` put a value in quotes.
+ENGLISH: dict[str, str] = {
+    # --- identifiers
+    "identifier_empty": _("the text is empty"),
+    "identifier_too_long": _("the text has {length} characters; at most {limit} are allowed"),
+    "character_not_allowed": _(
+        "{character!r} at position {position} is not allowed in an identifier"
+    ),
+    "character_not_ascii": _(
+        "{character!r} at position {position} is not an ASCII character; an identifier has ASCII "
+        "characters only"
+    ),
+    "slash_missing": _("the text has no '/' between a prefix and a suffix"),
+    "number_of_parts": _(
+        "the text has {count} parts separated by '/'; a repository name has four "
+        "(subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and "
+        "digits"
+    ),
+    # --- IBIps
+    "first_part_empty": _("the first part is empty"),
+    "second_part_empty": _("the second part is empty"),
+    "first_part_character": _(
+        "the first part has {character!r}; an IBIp has only the digits 2 to 9 and the letters A to "
+        "U except I and O, with W and X as separators"
+    ),
+    "second_part_character": _(
+        "the second part has {character!r}; an IBIp has only the digits 2 to 9 and the letters A "
+        "to U except I and O, with W and X as separators"
+    ),
+    "separator_missing": _(
+        "the first part has no 'W' or 'X'; exactly one 'W' or 'X' must separate "
+        "the address from the port"
+    ),
+    "separator_repeated": _(
+        "the first part has 'W' or 'X' {count} times; exactly one 'W' or 'X' must separate "
+        "the address from the port"
+    ),
+    "address_code_missing": _("the first part has no code for an address in front of 'W' or 'X'"),
+    "x_in_second_part": _(
+        "the second part has 'X'; only 'W' may separate the seconds from the fraction"
+    ),
+    "seconds_code_missing": _("the second part has no code for the seconds in front of 'W'"),
+    "fraction_repeated": _(
+        "the second part has more than one 'W'; at most one 'W' is allowed, before the fraction"
+    ),
+    "fraction_code_missing": _("the second part has no code of a fraction after 'W'"),
+    # --- repository names
+    "word_of_subdomain": _("word {number} of the subdomain, {word!r}, {problem}"),
+    "word_after_subdomain": _("the word after the subdomain, {word!r}, {problem}"),
+    "word_empty": _("is empty"),
+    "word_character": _("has {character!r}; only letters, digits and hyphens are allowed"),
+    "word_hyphen": _(
+        "begins or ends with a hyphen; a word must begin and end with a letter or digit"
+    ),
+    "last_word": _("is the last word of the domain name and must begin with a letter"),
+    "port_missing": _("the second part ends with {sign!r}; the digits of a port must follow"),
+    "port_not_digits": _("the port, {port!r}, must have digits only"),
+    "year": _("the year, {value!r}, must be a number from 0001 to 9999 with four digits"),
+    "month": _("the month, {value!r}, must be a number from 01 to 12 with two digits"),
+    "day": _("the day, {value!r}, must be a number from 01 to 31 with two digits"),
+    "hour": _("the hour, {value!r}, must be a number from 00 to 23 with two digits"),
+    "minute": _("the minute, {value!r}, must be a number from 00 to 59 with two digits"),
+    "second": _("the second, {value!r}, must be a number from 00 to 59 with two digits"),
+    "day_missing": _(
+        "the date is incomplete: the day is missing; the form is month.day.hour.minute"
+    ),
+    "hour_missing": _(
+        "the date is incomplete: the hour is missing; the form is month.day.hour.minute"
+    ),
+    "minute_missing": _(
+        "the date is incomplete: the minute is missing; the form is month.day.hour.minute"
+    ),
+    "no_such_day": _("the day, {day!r}, does not exist in month {month} of {year}"),
+    "date_too_long": _(
+        "the date has too many parts; nothing may follow the fraction of the second"
+    ),
+    "fraction_not_digits": _("the fraction of the second, {fraction!r}, must have digits only"),
+    # --- decoding of identifiers in the right form
+    "port_range": _("the port, {port}, is not a number from 1 to 65535"),
+    "no_address_and_port": _("the first part does not contain an address and a port: {problem}"),
+    "no_date": _("the second part does not contain a date: {problem}"),
+    "address_code_too_long": _("{code!r} is too long for the code of an {version} address"),
+    "not_an_address": _("{code!r} is the code of {text!r}, which is not an {version} address"),
+    "not_a_port": _("{code!r} is not the code of a port from 1 to 65535"),
+    "prefix_not_canonical": _("{ip} with port {port} is written {right!r}, not {prefix!r}"),
+    "suffix_not_canonical": _("the date is written {right!r}, not {suffix!r}"),
+    "year_range": _("the date {second} (in POSIX seconds) is not in the years 0001 to 9999"),
+    "endless_fraction": _(
+        "the fraction of the second cannot be written with {limit} decimal digits; the fraction "
+        "must be a number of tenths, hundredths and so on"
+    ),
+    # --- persistent URLs
+    "not_http": _("a persistent URL must begin with http:// or https://, for example {example}"),
+    "url_too_long": _("the URL is too long; at most {limit} characters may follow the host name"),
+    "path_too_long": _(
+        "the path after the IBI is too long; at most {limit} characters can be sent to an Archive, "
+        "and each of & = + ? counts as three"
+    ),
+    "identifier_missing": _("there is no IBI after the host name; a correct URL is {example}"),
+    "not_an_identifier": _("{text!a} is not an IBI: {problem}"),
+    "after_modifier": _(
+        '{text!a} may not follow the IBI and its modifier; a modifier consists of "!", "+", '
+        '"+(pt-BR)", ":" and ":(oai_dc)", and a path begins with "/"'
+    ),
+    "wrong_order": _(
+        "{step} may not follow {previous} here; the order is last edition and translation (in "
+        "either order, each at most once), then metadata, then translation"
+    ),
+    "parameter_repeated": _("{name} appears more than once; it must appear once"),
+    "parameter_value": _("{name} is {value!a}; the only allowed value is {allowed}"),
+    "in_parameter": _("{name}: {problem}"),
+    "unknown_verb": _(
+        "{text!a} is not a verb; the verbs are GetTranslation, GetTranslation(xx-YY), "
+        "GetLastEdition, GetMetadata, GetMetadata(format) and GetFileList"
+    ),
+    "last_edition_parameter": _("a last edition has no parameter; remove {parameter!a}"),
+    "not_a_format": _(
+        '{text!a} is not a format; a format is one word of letters, digits, "_" and "-", such as '
+        "oai_dc"
+    ),
+    "language_case": _(
+        "{text!a} is not a language; upper and lower case are different: write {right}"
+    ),
+    "unknown_country": _(
+        "{text!a} is not a language: a country code of ISO 3166-1 must follow the hyphen, "
+        "as in pt-BR"
+    ),
+    "unknown_language": _(
+        "{text!a} is not a language; write a language code of ISO 639-1, such as pt, or a language "
+        "code with a country code of ISO 3166-1, such as pt-BR"
+    ),
+}
+
+
+# --- exceptions -----------------------------------------------------------------------------------
 
 
 class IBIError(Exception):
@@ -59,8 +256,7 @@ class ConfigError(IBIError):
 class RefusedText(IBIError, ValueError):
     """A text does not follow its grammar.
 
-    :param code: the code of the reason. The codes are the keys of
-        ``flask_ibi_archive.reasons.ENGLISH``.
+    :param code: the code of the reason, a key of :data:`ENGLISH`.
     :param facts: the values that the message for this code contains.
     """
 

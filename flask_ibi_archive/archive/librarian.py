@@ -30,8 +30,7 @@ from flask_ibi_archive.archive.joining import registration
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.records.values import FieldError
-from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
-from flask_ibi_archive.reasons import translatable
+from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady, translatable
 from flask_ibi_archive.server.web.requests import current_archive, read_query, request_root
 from flask_ibi_archive.server.web.texts import gettext
 

@@ -21,10 +21,10 @@ from xml.etree import ElementTree
 from flask_ibi_archive.core.identifiers.grammar import canonical_address
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import hosts
+from flask_ibi_archive.core.protocol.catalogue_items import is_format
 from flask_ibi_archive.core.protocol.inclusion import create_parser, is_email
 from flask_ibi_archive.core.protocol.languages import parse_language
 from flask_ibi_archive.core.protocol.pairs import encode_word
-from flask_ibi_archive.core.protocol.relations import is_format
 from flask_ibi_archive.errors import IBIError
 
 #: The verbs with their arguments, in the order of [P]. "?" marks optional arguments.

@@ -39,8 +39,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
     parse_persistent_target,
     read_persistent_url,
 )
-from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
-from flask_ibi_archive.reasons import translatable
+from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady, translatable
 from flask_ibi_archive.resolver.archives import (
     ArchiveList,
     Known,

@@ -16,8 +16,7 @@ from flask import Flask, appcontext_pushed, has_request_context, request_started
 from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from flask_ibi_archive.errors import ConfigError, one_line
-from flask_ibi_archive.reasons import ask_if_meant
+from flask_ibi_archive.errors import ConfigError, ask_if_meant, one_line
 from flask_ibi_archive.server.config import (
     EXTENSION,
     RESOLVER_EXTENSION,

@@ -36,7 +36,7 @@ from flask import Flask
 MODULES = ("contract", "servers")
 pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in MODULES))
 
-from flask_ibi_archive.extension import IBIArchive  # noqa: E402
+from flask_ibi_archive import IBIArchive  # noqa: E402
 from flask_ibi_archive.server.database import migrate  # noqa: E402
 from flask_ibi_archive.server.database.database import Database  # noqa: E402
 from flask_ibi_archive.testing import servers  # noqa: E402

@@ -30,7 +30,7 @@ from support.networks import (
 from support.stores import USERS, Json, MemoryCatalogue
 
 from flask_ibi_archive.archive.archive import Archive as EmbeddedArchive
-from flask_ibi_archive.archive.items.import_export import export_records
+from flask_ibi_archive.archive.items.read import export_records
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
 from flask_ibi_archive.core.protocol.catalogue_items import Scope
 from flask_ibi_archive.core.protocol.languages import parse_accept_language

@@ -15,11 +15,11 @@ from sqlalchemy import make_url, select
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items import read
 from flask_ibi_archive.archive.items.import_export import (
     Counts,
     Importer,
     ImportSource,
-    export_records,
     open_source,
 )
 from flask_ibi_archive.archive.items.tables import metadata
@@ -166,7 +166,7 @@ def import_records(
 
 def export(archive: Archive) -> list[dict[str, Any]]:
     """Return the records of the items of an Archive as JSON objects."""
-    found = export_records(archive.database, archive.served().id, archive.files_folder)
+    found = read.export_records(archive.database, archive.served().id, archive.files_folder)
     return [format_record(record) for record in found]
 
 

@@ -6,10 +6,9 @@ import json
 import os
 import shutil
 import stat
-import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -20,13 +19,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import structs
-from sqlalchemy import ColumnElement, Connection, and_, cast, delete, func, select, tuple_
+from sqlalchemy import Connection, and_, cast, delete, func, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items import operations, write
-from flask_ibi_archive.archive.items.files import Content, FileStore, copy_and_measure, measure
+from flask_ibi_archive.archive.items.files import Content, copy_and_measure, measure
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.read import ItemReader, Owner
+from flask_ibi_archive.archive.items.read import EXPORT_BATCH, Owner
 from flask_ibi_archive.archive.items.relations import STORING, lock_items
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import (
@@ -842,36 +841,6 @@ def read_works(
             f"-t csljson {path} -o {path.with_suffix('.json')}"
         )
     raise StorageError(f"{source.name} {reason}")
-
-
-#: The number of items that are read with one statement.
-EXPORT_BATCH = 500
-
-
-def export_records(
-    database: Database,
-    archive_id: int,
-    files: FileStore,
-    where: Sequence[ColumnElement[bool]] = (),
-    limit: int | None = None,
-) -> Generator[Record, None, None]:
-    """Yield the records of all items except the service, in the order of their creation.
-
-    All items are read in one transaction. In the records, the ``source`` of a stored file is the
-    absolute path of the file.
-
-    :param where: conditions that the items must satisfy, as for :func:`.select_items`.
-    :param limit: the maximum number of items; None returns all items.
-    """
-    with database.snapshot() as connection:
-        reader = ItemReader(
-            connection, archive_id, lambda sha256: str(files.path(sha256).absolute())
-        )
-        last_id, left = 0, sys.maxsize if limit is None else limit
-        while items := reader.read_listed(last_id, min(EXPORT_BATCH, left), where):
-            for item in items.values():
-                yield item.record
-            last_id, left = max(items), left - len(items)
 
 
 def format_with_counts(

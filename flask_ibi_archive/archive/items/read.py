@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cache
@@ -52,6 +53,7 @@ from flask_ibi_archive.core.records.record import (
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.server.database import dialects
+from flask_ibi_archive.server.database.database import Database
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -411,6 +413,10 @@ def find_files(
 # --- reading -----------------------------------------------------------------------------------
 
 
+#: The number of items that are read with one statement.
+EXPORT_BATCH = 500
+
+
 @dataclass(frozen=True, slots=True)
 class ItemReader:
     """Reads the items of one Archive.
@@ -594,6 +600,32 @@ def _read_stored(dublin_core: Any, work: Any) -> DublinCoreMetadata:
     """Return the metadata in two columns; ``work`` is None if there is Dublin Core only."""
     description = None if work is None else parse_description("work", work)
     return DublinCoreMetadata(parse_elements(dublin_core), description)
+
+
+def export_records(
+    database: Database,
+    archive_id: int,
+    files: FileStore,
+    where: Sequence[sa.ColumnElement[bool]] = (),
+    limit: int | None = None,
+) -> Generator[Record, None, None]:
+    """Yield the records of all items except the service, in the order of their creation.
+
+    All items are read in one transaction. In the records, the ``source`` of a stored file is the
+    absolute path of the file.
+
+    :param where: conditions that the items must satisfy, as for :func:`.select_items`.
+    :param limit: the maximum number of items; None returns all items.
+    """
+    with database.snapshot() as connection:
+        reader = ItemReader(
+            connection, archive_id, lambda sha256: str(files.path(sha256).absolute())
+        )
+        last_id, left = 0, sys.maxsize if limit is None else limit
+        while items := reader.read_listed(last_id, min(EXPORT_BATCH, left), where):
+            for item in items.values():
+                yield item.record
+            last_id, left = max(items), left - len(items)
 
 
 # --- viewing -----------------------------------------------------------------------------------

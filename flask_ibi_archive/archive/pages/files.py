@@ -14,7 +14,7 @@ from flask_ibi_archive.archive.pages.metadata import add_part_links, find_format
 from flask_ibi_archive.archive.service.downloads import describe_version, send_content
 from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
 from flask_ibi_archive.core.records.record import ItemView
-from flask_ibi_archive.server.web import requests
+from flask_ibi_archive.server.web import negotiation, requests
 from flask_ibi_archive.server.web.responses import hide_from_search, set_headers
 from flask_ibi_archive.server.web.texts import gettext, set_language
 
@@ -119,7 +119,7 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
     file_type, formats = pages.find_media_type(found.path), find_formats(item)
-    if requests.prefers_metadata(request.accept_mimetypes, file_type, formats) and (
+    if negotiation.prefers_metadata(request.accept_mimetypes, file_type, formats) and (
         chosen := negotiate(item)
     ):
         return chosen

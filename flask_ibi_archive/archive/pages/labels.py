@@ -14,7 +14,7 @@ from flask_ibi_archive.core.records.description import (
     WorkType,
 )
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.reasons import translatable
+from flask_ibi_archive.errors import translatable
 from flask_ibi_archive.server.web.texts import gettext
 
 #: The names of types for readers. Other types are shown in the words of the metadata.

@@ -34,7 +34,7 @@ from flask_ibi_archive.core.records.record import (
     MetadataItem,
 )
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.server.web import requests, responses
+from flask_ibi_archive.server.web import negotiation, requests, responses
 from flask_ibi_archive.server.web.texts import gettext
 
 
@@ -60,7 +60,7 @@ def negotiate(item: ItemView) -> Response | None:
         response lists what it has (406).
     """
     formats = find_formats(item)
-    chosen = requests.choose_format(request.accept_mimetypes, formats)
+    chosen = negotiation.choose_format(request.accept_mimetypes, formats)
     if chosen == "":
         return None
     if chosen is None:
@@ -220,7 +220,7 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
             500, gettext("The metadata can't be shown in this format"), item=readable
         )
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
-    media_type = requests.choose_media_type(
+    media_type = negotiation.choose_media_type(
         request.accept_mimetypes, format.name, format.media_type
     )
     charset = "" if media_type.endswith("json") else "; charset=utf-8"

@@ -19,7 +19,6 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.items import read, tables
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.files import FileStore
-from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.archive.items.write import find_same_as_holders, has_addresses
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.identifiers.grammar import Form
@@ -415,7 +414,7 @@ class ItemCatalogue:
     ) -> Generator[Record, None, None]:
         """Yield the records of items; see :meth:`Archive.list_records`."""
         selection, archive_id = read.select_items(state, search), self.find_served().id
-        return export_records(self._database, archive_id, self._folder, selection, limit)
+        return read.export_records(self._database, archive_id, self._folder, selection, limit)
 
     def count(self) -> int | None:
         """Return the number of items that :meth:`list` yields; None if the number is unknown."""

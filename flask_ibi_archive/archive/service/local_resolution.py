@@ -43,7 +43,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 )
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.config import RESOLVER_EXTENSION
-from flask_ibi_archive.server.web import alerts, hooks, requests
+from flask_ibi_archive.server.web import alerts, hooks, negotiation, requests
 from flask_ibi_archive.server.web.responses import set_headers
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ def answer_former_link() -> Response | None:
     alias, ibi = holder
     link = links[aliases.index(alias)]
     return _find_resolve()(
-        requests.add_metadata_step(replace(link.wanted, ibi=parse_identifier(ibi))),
+        negotiation.add_metadata_step(replace(link.wanted, ibi=parse_identifier(ibi))),
         f"{requests.request_origin()}/{ibi}{link.rest}",
         requests.request_addresses(),
         parse_accept_language(",".join(request.headers.getlist("Accept-Language"))),

@@ -23,8 +23,7 @@ from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from flask_ibi_archive.core.identifiers import dates
-from flask_ibi_archive.errors import RefusedText
-from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.errors import Reason, RefusedText
 
 MAX_LENGTH = 255
 """The maximum length of an identifier in characters."""

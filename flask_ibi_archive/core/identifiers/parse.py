@@ -29,8 +29,7 @@ from typing import TypeVar
 from flask_ibi_archive.core.identifiers import grammar
 from flask_ibi_archive.core.identifiers.dates import get_posix_seconds, join_seconds
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier, match_identifier
-from flask_ibi_archive.errors import IdentifierError, RefusedText
-from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.errors import IdentifierError, Reason, RefusedText
 
 
 @dataclass(frozen=True, slots=True)

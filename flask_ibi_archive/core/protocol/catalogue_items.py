@@ -12,6 +12,7 @@ otherwise for the pages of the Archive.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -53,6 +54,12 @@ def networks_allow(networks: Iterable[str] | None, address: str) -> bool:
 
 #: The formats of Dublin Core that every Archive writes and lists.
 DUBLIN_CORE: Mapping[str, None] = {"oai_dc": None}
+_FORMAT = re.compile("[A-Za-z0-9_-]+")
+
+
+def is_format(text: str) -> bool:
+    """Return True if a text has the form of a metadata format: letters, digits, "_" and "-"."""
+    return _FORMAT.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from enum import Enum
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeGuard
 
-from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, OwnMetadata
+from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, OwnMetadata, is_format
 from flask_ibi_archive.core.protocol.languages import parse_language
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import RefusedText
@@ -39,7 +39,6 @@ from flask_ibi_archive.errors import RefusedText
 #: The parameter of a pattern that matches every parameter.
 ANY = "*"
 
-_FORMAT = re.compile("[A-Za-z0-9_-]+")
 _STEP = re.compile(r"\.([a-z]+)(?:\(([^()]*)\))?")
 
 
@@ -203,11 +202,6 @@ def check_parameter(kind: StepKind, parameter: str) -> None:
         raise RefusedText("last_edition_parameter", parameter=parameter[:80])
     elif not is_format(parameter):
         raise RefusedText("not_a_format", text=parameter[:80])
-
-
-def is_format(text: str) -> bool:
-    """Return True if a text has the form of a metadata format: letters, digits, "_" and "-"."""
-    return _FORMAT.fullmatch(text) is not None
 
 
 def refuse_order(names: list[str], shape: str) -> RefusedText:

@@ -34,8 +34,8 @@ from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, Foreig
 from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import languages
+from flask_ibi_archive.core.protocol.catalogue_items import is_format
 from flask_ibi_archive.core.protocol.hosts import check_url
-from flask_ibi_archive.core.protocol.relations import is_format
 from flask_ibi_archive.errors import IdentifierError, one_line
 
 Result = TypeVar("Result")

@@ -12,7 +12,7 @@ from flask_ibi_archive.core.protocol.messages import Acknowledgment
 from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind, VerbList
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.reasons import Reason, ask_if_meant
+from flask_ibi_archive.errors import Reason, ask_if_meant
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,7 @@ from flask_ibi_archive.core.identifiers.parse import explain_refusal, suggest_id
 from flask_ibi_archive.core.protocol import relations
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_url, to_bytes
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.errors import MalformedPersistentUrl, RefusedText
-from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.errors import MalformedPersistentUrl, Reason, RefusedText
 
 #: The maximum length of the text after the host name, in percent-encoded characters.
 MAX_TARGET = 8192

@@ -13,8 +13,7 @@ from flask_ibi_archive.core.registry_2008 import (
     format_registry_answer,
     parse_registry_request,
 )
-from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.reasons import translatable
+from flask_ibi_archive.errors import NotReady, translatable
 from flask_ibi_archive.server.web import responses
 from flask_ibi_archive.server.web.hooks import add_page
 from flask_ibi_archive.server.web.requests import current_resolver, request_root

@@ -24,8 +24,8 @@ from flask_ibi_archive.errors import (
     IdentifierError,
     MalformedPersistentUrl,
     NotReady,
+    Reason,
 )
-from flask_ibi_archive.reasons import Reason
 from flask_ibi_archive.server.config import RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import requests, responses
 from flask_ibi_archive.server.web.texts import get_language_name, gettext, translate_reason
@@ -47,7 +47,7 @@ def redirect_response(redirect: Redirect, requested: persistent_urls.PersistentU
     Source: [R] 6.2.
     """
     url = persistent_urls.add_query(encode_word(redirect.url), requested.passed_query)
-    # about Accept, see requests.add_metadata_step()
+    # about Accept, see negotiation.add_metadata_step()
     vary = "Accept, Accept-Language" if redirect.depends_on_language else "Accept"
     headers = {"Location": url, "Cache-Control": "private", "Vary": vary}
     return Response(status=302, headers=headers)

@@ -30,7 +30,7 @@ from flask_ibi_archive.core.protocol.pairs import contains_key
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.server.config import EXTENSION, RESOLVER_EXTENSION
-from flask_ibi_archive.server.web import requests, responses
+from flask_ibi_archive.server.web import negotiation, requests, responses
 from flask_ibi_archive.server.web.alerts import malformed_response, method_response
 from flask_ibi_archive.server.web.texts import FUNCTIONS
 
@@ -134,7 +134,7 @@ def answer_target(
         return method_response() if must_answer else None
     ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
     return resolve(
-        requests.add_metadata_step(wanted),
+        negotiation.add_metadata_step(wanted),
         requests.request_origin() + target,
         requests.request_addresses(),
         ranges,

@@ -30,7 +30,7 @@ from markupsafe import Markup, escape
 
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
-from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.errors import Reason
 from flask_ibi_archive.server.config import EXTENSION
 from flask_ibi_archive.server.web import requests
 

@@ -17,7 +17,7 @@ from support.commands import command
 from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, rep_of
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.import_export import export_records
+from flask_ibi_archive.archive.items.read import export_records
 from flask_ibi_archive.core.records.record import Record, format_line
 
 A, B, C, D = (rep_of(number) for number in range(4))

@@ -20,7 +20,7 @@ from werkzeug.http import parse_accept_header
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.core.records.formats import BUILT_IN
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.server.web.requests import choose_format, prefers_metadata
+from flask_ibi_archive.server.web.negotiation import choose_format, prefers_metadata
 
 ORIGIN = "http://mtc-m16c.sid.inpe.br"
 MARC = {

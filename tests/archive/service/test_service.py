@@ -361,8 +361,20 @@ def test_an_app_can_replace_the_service_with_a_route_for_its_address(
 FOLDERS = sorted((FOLDER / "archive").iterdir())
 
 
-@pytest.mark.rule("R4-10", "R4-15", "R72-04", "R72-14", "R72-22", "R72-23", "R72-24")
-@pytest.mark.rule("R72-30", "R72-31", "R72-33", "R8-01", "R8-02")
+@pytest.mark.rule(
+    "R4-10",
+    "R4-15",
+    "R72-04",
+    "R72-14",
+    "R72-22",
+    "R72-23",
+    "R72-24",
+    "R72-30",
+    "R72-31",
+    "R72-33",
+    "R8-01",
+    "R8-02",
+)
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_answer_is_equal_to_the_example(new_app: Callable[..., Flask], folder: Path) -> None:
     case = json.loads((folder / "case.json").read_text())

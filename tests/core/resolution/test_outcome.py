@@ -7,7 +7,7 @@ from dataclasses import replace
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
-from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.errors import Reason
 
 IBI = "8JMKD3MGP8W/35MMLL8"
 NAMED = [

@@ -10,8 +10,7 @@ from support.web import ask, resolver_app
 
 from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
-from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
-from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl, Reason
 from flask_ibi_archive.server.web.texts import translate_reason
 
 #: Typed texts, each with the message on an English and on a Portuguese page: messages of one part

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from flask_ibi_archive.core.protocol.relations import is_format
+from flask_ibi_archive.core.protocol.catalogue_items import is_format
 from flask_ibi_archive.core.records.formats import (
     brazilian,
     datacite,

@@ -1,0 +1,99 @@
+"""Chooses the format of an answer from the Accept header of the request (RFC 9110, 12.5.1).
+
+Clients negotiate at a landing page, at the page of the metadata and at a file. A persistent URL
+leads to one of them: to the metadata if the client accepts metadata rather than anything else. The
+media types are those of DOIs (https://citation.doi.org/docs.html), so that the same programs work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from flask import request
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_options_header
+
+from flask_ibi_archive.core.protocol.relations import SHAPES, Relation, Step, StepKind, VerbList
+from flask_ibi_archive.core.records.formats import BUILT_IN
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+
+#: Other media types of the formats, which programs send.
+ALIASES = {
+    "application/xml": "oai_dc",
+    "text/xml": "oai_dc",
+    "application/x-datacite+xml": "datacite",
+    "application/json": "json-ld",
+    "application/citeproc+json": "csl-json",
+    "text/x-bibtex": "bibtex",
+    "application/bibtex": "bibtex",
+}
+#: The media types of the metadata that every Archive writes.
+_KNOWN = {format.name: format.media_type for format in BUILT_IN}
+
+
+def choose_format(accept: MIMEAccept, formats: Mapping[str, str | None]) -> str | None:
+    """Return the format that a client prefers.
+
+    HTML has precedence over formats with the same quality, because browsers and libraries accept
+    all types.
+
+    :param formats: the media types of the formats, by name.
+    :returns: the name of a format; "" for HTML; None if the client accepts none of them.
+    """
+    if not accept:
+        return ""
+    ranges = _read_ranges(accept)
+    offers = {"text/html": ""}
+    # Browsers name XHTML. A range such as application/* does not mean our pages, which are HTML.
+    if any(type.lower() == "application/xhtml+xml" for type in ranges.values()):
+        offers["application/xhtml+xml"] = ""
+    for name, media_type in formats.items():
+        if media_type is not None:
+            offers.setdefault(media_type, name)
+    offers.update({type: name for type, name in ALIASES.items() if name in formats})
+    best = max(offers, key=ranges.quality)
+    return offers[best] if ranges.quality(best) > 0 else None
+
+
+def choose_media_type(accept: MIMEAccept, name: str, media_type: str) -> str:
+    """Return the media type of a response in a format: an alias if the client accepts only that."""
+    types = [media_type, *(type for type, format in ALIASES.items() if format == name)]
+    return _read_ranges(accept).best_match(types, media_type)
+
+
+def prefers_metadata(
+    accept: MIMEAccept,
+    file_type: str | None = None,
+    formats: Mapping[str, str | None] = _KNOWN,
+) -> bool:
+    """Return whether a client that asks for a work wants its metadata, and nothing else as much.
+
+    A range such as ``application/*`` also means files, so that it does not ask for metadata.
+
+    :param file_type: the media type of the work, or None if it is not known yet.
+    :param formats: the media types of the formats, by name.
+    """
+    ranges = _read_ranges(accept)
+    best = max((quality for _, quality in ranges), default=0)
+    wanted = {type.lower() for type, quality in ranges if quality == best}
+    known = {*ALIASES, *formats.values()}
+    return best > 0 and wanted <= known and file_type not in wanted
+
+
+def add_metadata_step(wanted: PersistentUrl) -> PersistentUrl:
+    """Return the persistent URL of the metadata in the format that the client of the request wants.
+
+    A persistent URL that names a file, the list of files or metadata does not change.
+    """
+    relation, accept = wanted.verbs.relation, request.accept_mimetypes
+    names_part = bool(wanted.path) or wanted.verbs.file_list or f"{relation.shape}m" not in SHAPES
+    if names_part or not prefers_metadata(accept):
+        return wanted
+    steps = (*relation.steps, Step(StepKind.METADATA, choose_format(accept, _KNOWN)))
+    return replace(wanted, verbs=VerbList(Relation(steps)))
+
+
+def _read_ranges(accept: MIMEAccept) -> MIMEAccept:
+    """Return the ranges without parameters, which select no other format."""
+    return MIMEAccept([(parse_options_header(text)[0], quality) for text, quality in accept])
