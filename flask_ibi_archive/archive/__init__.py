@@ -1,1 +1,1 @@
-"""What an Archive does: its use cases, over the storage."""
+"""An Archive in a Flask app. Each package is a subject with its operations, pages and commands."""

@@ -12,6 +12,9 @@ conflict to end: one of the two claims changes; one of the two Archives is exclu
 included again; or the operator prefers one of the claims, which then comes first until one of the
 two changes.
 
+Two Archives that mint identifiers with the same prefix have a clash, which is not a conflict: see
+the module ``archives``.
+
 **Telling.** When items move, the claim of the new Archive may be read before that of the old one.
 Therefore a conflict is told only after a time in which the claims of both Archives are read again.
 The signal is sent at most once: that it is sent is stored before. The e-mail is sent at
@@ -203,7 +206,8 @@ def prefer_archive(connection: sa.Connection, archive_id: int, name: str, now: d
     Its claim then comes before that of the other Archive, also under all other names of the item.
 
     :param name: the name in the form for comparison.
-    :raises StorageError: if there is no such conflict, or the state of the claim comes later.
+    :raises StorageError: if there is no such conflict, or if the state of the other claim has
+        precedence.
     Source: federation CF-1, CL-8a.
     """
     has_name = sa.or_(Conflict.name == name, Conflict.other_name == name)

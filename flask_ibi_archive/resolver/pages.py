@@ -5,8 +5,9 @@ redirects to the item immediately. Otherwise, the resolver asks all included Arc
 
 Foreign identifiers and former addresses are redirected to the Archive that claims them. Archives
 that know the text of 2015 alone are not asked about them, so only claims tell where an item with an
-alias is. The Archive then leads to the item (archive/service/former_links.py). Source: federation
-FI-4.
+alias is. The Archive then leads to the item (archive/service/local_resolution.py).
+
+Source: federation FI-4.
 """
 
 from __future__ import annotations

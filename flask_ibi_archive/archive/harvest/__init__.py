@@ -1,1 +1,1 @@
-"""Harvesting with OAI-PMH: the log of changes, the protocol, the view."""
+"""Harvesting with OAI-PMH: the view, the messages, the descriptions of changed items."""

@@ -503,7 +503,9 @@ class HostCatalogue:
 def _contains(record: Record, search: str | None) -> bool:
     """Return whether a title, a creator or an identifier contains a text.
 
-    Upper and lower case are equal. None is contained in every record.
+    Upper and lower case are equal.
+
+    :param search: the text. None: the result is True for every record.
     """
     if search is None:
         return True

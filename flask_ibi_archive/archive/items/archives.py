@@ -107,7 +107,9 @@ def has_archive(database: Database) -> bool:
 def store_address(connection: Connection, archive_id: int, service_ibi: str, address: str) -> None:
     """Store the address of an Archive on another server.
 
-    :param archive_id: the id of the Archive here from which it has taken Originals.
+    :param archive_id: the id of the Archive in this database from which the other Archive has
+        taken Originals.
+    :param service_ibi: the service IBI of the other Archive.
     """
     key = {"archive_id": archive_id, "service_ibi": service_ibi}
     statement = insert_or_update(connection, ArchiveElsewhere).values(**key, address=address)

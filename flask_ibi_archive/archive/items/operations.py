@@ -1,4 +1,8 @@
-"""Operations on the items of an Archive: deposit, edit, copy, transfer, delete, reserve."""
+"""Operations on the items of an Archive: deposit, edit, copy, transfer, delete, reserve.
+
+A Copy in another Archive of the database is made, and brought up to date, by :func:`make_copy`. The
+package ``moving`` copies items to Archives on other servers. Source: [R] 3.2, 6.1.
+"""
 
 from __future__ import annotations
 
@@ -884,7 +888,7 @@ BATCH = 500
 
 
 def with_all_identifiers(record: Record, before: Record) -> Record:
-    """Return a record with all identifiers of the item. (Identifiers are permanent.)
+    """Return a record with all identifiers of the item, because identifiers are permanent.
 
     :param before: the present record of the item.
     :raises RuleBroken: rule 1, if the record and the item have different reps or different ibips.

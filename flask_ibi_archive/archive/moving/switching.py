@@ -158,7 +158,7 @@ class _Switch:
         return SwitchAnswer(item.number, "switched")
 
     def _give_up(self, item_id: int, record: Record, copies: Mapping[int, int]) -> None:
-        """Let the taker have an Original or a tombstone; a Copy or a tombstone remains."""
+        """Change an item that moves to the taker into what remains here: a Copy or a tombstone."""
         store, to = self.store, self.offer.taker
         keeps_copy = self.offer.leaves == State.COPY.value
         if record.state != State.DELETED.value or not record.transferable:

@@ -237,7 +237,9 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
 def _find_linked(
     item: ItemView, choice: str | None, format: MetadataFormat | None
 ) -> ResponseReturnValue | None:
-    """Return the redirect to the metadata of an item that are another item or have a URL.
+    """Return the redirect to the metadata of an item that are not written by this Archive.
+
+    The metadata may be a metadata item, or have a URL on another server.
 
     :returns: None if there is no such URL. If it is the address of this item, the Archive writes
         the metadata.

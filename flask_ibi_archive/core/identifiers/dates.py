@@ -8,6 +8,8 @@ date and the wait. The caller reads the clock, waits, and stores the last date. 
 the smallest difference between two dates: 60, 1, 1/10, 1/100 ... seconds. One step is one
 granularity. The functions calculate with whole numbers of steps, which is exact and fast.
 
+The module ``grammar`` writes a date as a suffix: in base 27, or as year, month, day and time.
+
 Source: [G] 6, set G and Algorithm 4 (CREATEDATETOMOUNTSUFFIXOFIBIOFANITEM).
 """
 

@@ -244,11 +244,11 @@ def _repair_ibip(text: str) -> str | None:
 
 
 def _repair_code(part: str, decode: Callable[[str], object]) -> str | None:
-    """Return the right text of a part with the fewest replacements.
+    """Return a part after the fewest replacements that make it a part which can be decoded.
 
     :param part: the prefix or the suffix of an IBIp.
     :param decode: raises ValueError if a text cannot be decoded.
-    :returns: the text; None if there is no right text, or more than one right text.
+    :returns: None if there is no such text, or more than one with the same number of replacements.
     """
     tried = 0
     for exchanges in range(_MAX_EXCHANGES + 1):

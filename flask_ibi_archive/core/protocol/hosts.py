@@ -238,7 +238,7 @@ def parse_client_addresses(text: str) -> tuple[str, ...]:
 
     :param text: IPv4 or IPv6 addresses separated by spaces.
     :returns: one or more addresses in canonical text
-        (:func:`~flask_ibi_archive.core.identifiers.canonical_address`).
+        (:func:`~flask_ibi_archive.core.identifiers.grammar.canonical_address`).
     :raises ValueError: if the list is empty, or if a word of the list is not an IP address. An IPv4
         address with leading zeros and an address with a zone are also wrong.
     Source: [R] Table 6.10.

@@ -260,7 +260,7 @@ def format_registration_request(request: RegistrationRequest) -> str:
 def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> RegistrationRequest:
     """Parse an inclusionRequest or exclusionRequest; pairs with other names are ignored.
 
-    Further pairs of ours are ignored, too, if they are malformed.
+    The pairs :data:`FURTHER`, which are not in Table 5.2, are also ignored if they are malformed.
 
     :param pairs: from :func:`.decode_query_string`.
     :returns: the request. The IP address and the identifier are canonical. The key has the right

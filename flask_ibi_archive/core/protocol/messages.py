@@ -3,8 +3,10 @@
 - A urlRequest asks for the URL list of an item. The list contains the URLs of the item and of
   related items.
 - An acknowledgment reports that the resolver redirected a user to a URL of the URL list.
-- An inclusionConfirmationRequest asks if the Archive wants to be included. See the module
-  ``inclusion``.
+- An inclusionConfirmationRequest asks if the Archive wants to be included.
+
+The requests of an Archive to a resolver, inclusionRequest and exclusionRequest, are in the module
+``inclusion``, with the values that describe the Archive.
 
 The resolver formats requests, and the Archive parses them.
 Source: [R] Tables 5.2 (inclusion), 6.9 and 6.11; 7.2, Algorithm 1.

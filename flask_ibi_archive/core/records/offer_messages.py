@@ -140,7 +140,7 @@ def format_offer(description: OfferDescription) -> dict[str, Any]:
 
 
 def parse_offer(data: object) -> OfferDescription:
-    """Return the description of an offer in a JSON object."""
+    """Parse the JSON object that describes an offer."""
     description = values.convert("", data, OfferDescription)
     if (description.kind == MOVE) != (description.leaves is not None):
         raise FieldError("leaves", "the field must be null for copies, and only for copies")

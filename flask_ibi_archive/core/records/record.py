@@ -283,7 +283,7 @@ class Record(Struct, frozen=True):
 
     @property
     def is_hidden(self) -> bool:
-        """Whether users who may not read the files must not see the description either."""
+        """True if the description is hidden from users who may not read the files."""
         return self.access is not None and self.access.others == catalogue_items.HIDDEN
 
     @property
@@ -457,7 +457,7 @@ class ItemView(Struct, frozen=True):
 
     @property
     def is_hidden(self) -> bool:
-        """Whether users who may not read the files must not see the description either."""
+        """True if the description is hidden from users who may not read the files."""
         return self.record.is_hidden
 
 
@@ -764,7 +764,10 @@ def _format_list(value: Any) -> Any:
 
 
 def _format_value(value: Any) -> Any:
-    """Return a value of a description; an object whose main field alone is stated as a text."""
+    """Return a value of a description as JSON.
+
+    An object in which only the main field is stated is written as the text of this field.
+    """
     if value is None or isinstance(value, str):
         return value.value if isinstance(value, Enum) else value
     if isinstance(value, IssuedDate):

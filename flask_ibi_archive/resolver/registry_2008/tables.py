@@ -80,7 +80,7 @@ class Registration(ResolverBase):
 
 
 class UsedIdentifier(ResolverBase):
-    """An identifier that an actor or a document has or had. None is minted again."""
+    """An identifier that an actor or a document has or had, and that is not minted again."""
 
     __tablename__ = "ibi_registry_identifier"
 

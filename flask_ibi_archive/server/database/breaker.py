@@ -15,7 +15,7 @@ the statement. And the smallest ``connect_timeout``, two seconds, is too long fo
 silent server. Therefore :func:`limit_connections` extends the methods with which psycopg waits for
 answers, and connects. Only the first is public, and it is not documented that psycopg resumes its
 generators several times per second while there is no answer. Tested with psycopg 3.2.1 and 3.3.9;
-``test_waiting.py`` and ``test_breaker.py`` fail if psycopg changes this.
+``test_breaker.py`` fails if psycopg changes this.
 """
 
 from __future__ import annotations

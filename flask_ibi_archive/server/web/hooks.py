@@ -369,9 +369,10 @@ def prepare_app(state: BlueprintSetupState) -> None:
     The blueprint of an Archive and the blueprint of a resolver call this function.
 
     Flask calls the ``before_request`` functions in the order of their registration, up to the first
-    that answers, and the ``after_request`` functions in reverse order. A function of this package
-    could be neither the first of the ones nor the last of the others. Therefore two methods of the
-    app are replaced, which only a subclass is meant to replace.
+    that answers, and the ``after_request`` functions in reverse order. The app may have registered
+    functions before this package. But a function of this package must be called before all other
+    ``before_request`` functions, and another one after all other ``after_request`` functions.
+    Therefore two methods of the app are replaced, as a subclass would do.
     """
     state.app.url_map.converters[OWN_WORD] = OwnWordConverter
     state.app.jinja_env.globals.update(FUNCTIONS)
