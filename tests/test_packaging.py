@@ -72,23 +72,6 @@ def test_every_folder_with_code_is_a_package_of_the_distribution(
             assert (path.parent / "__init__.py").is_file(), path
 
 
-def test_every_file_that_is_not_code_is_package_data(setup: configparser.ConfigParser) -> None:
-    wanted: set[str] = set()
-    for package, patterns in setup["options.package_data"].items():
-        folder = ROOT / (
-            "migrations" if package == "flask_ibi_archive.migrations" else package.replace(".", "/")
-        )
-        for pattern in lines_of(patterns):
-            found = list(folder.glob(pattern))
-            assert found, pattern
-            wanted |= {
-                f"{package.replace('.', '/')}/{path.relative_to(folder).as_posix()}"
-                for path in found
-            }
-    assert wanted == data_files()
-    assert "flask_ibi_archive/migrations/script.py.mako" in wanted
-
-
 def test_the_commands_are_entry_points_of_flask(setup: configparser.ConfigParser) -> None:
     assert lines_of(setup["options.entry_points"]["flask.commands"]) == [
         "ibi = flask_ibi_archive.archive.commands:ibi",

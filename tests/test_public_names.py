@@ -6,7 +6,6 @@ import importlib
 import subprocess
 import sys
 
-import pytest
 from support.commands import ROOT
 
 import flask_ibi_archive
@@ -19,20 +18,9 @@ def test_the_package_exports_the_names_that_hosts_use() -> None:
         assert getattr(flask_ibi_archive, name).__name__ == name
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="'flask_ibi_archive' has no attribute 'IBIResolver'"):
-        flask_ibi_archive.IBIResolver  # noqa: B018
-
-
 def test_the_resolver_package_exports_only_its_extension() -> None:
     assert resolver.__all__ == ["IBIResolver"]
     assert repr(resolver.IBIResolver()) == "<IBIResolver>"
-
-
-def test_a_star_import_imports_the_extension() -> None:
-    names: dict[str, object] = {}
-    exec("from flask_ibi_archive import *", names)
-    assert "IBIArchive" in names
 
 
 def test_importing_the_package_imports_neither_flask_nor_sqlalchemy() -> None:
@@ -62,7 +50,3 @@ def test_every_error_is_an_ibi_error_and_is_in_the_class_tree() -> None:
     for error in ours:
         assert issubclass(error, errors.IBIError)
         assert error.__name__ in (errors.__doc__ or "")
-
-
-def test_the_package_is_typed() -> None:
-    assert (ROOT / "flask_ibi_archive/py.typed").is_file()

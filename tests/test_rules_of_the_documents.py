@@ -7,8 +7,6 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +28,6 @@ from support.web import ask
 
 from flask_ibi_archive.core.identifiers.dates import format_date, parse_decimal
 from flask_ibi_archive.core.identifiers.grammar import (
-    build_repository_name,
     build_repository_suffix,
     convert_from_decimal,
 )
@@ -81,25 +78,6 @@ def test_a_repository_name_has_four_parts_that_can_be_directories(text: str) -> 
     for part in parts:
         assert part not in ("", ".", "..")
         assert part == part.lower()
-
-
-@pytest.mark.rule("G6-01")
-def test_repository_names_can_be_nested_directories_without_conflicts(tmp_path: Path) -> None:
-    """[G] 6, a to d."""
-    date = Fraction(1234806360)
-    dates = [date, date + 1, date + Fraction(1, 10), date + Fraction(1, 100), date + 60]
-    names = [
-        build_repository_name(host, port, date).text
-        for host in ("mtc-m18.sid.inpe.br", "sid.inpe.br", "inpe.br", "mtc-m18.sid.inpe.br.")
-        for port in (80, 800, 8080)
-        for date in dates
-    ]
-    for name in names:
-        directory = tmp_path.joinpath(*name.split("/"))
-        directory.mkdir(parents=True)
-        assert directory.relative_to(tmp_path).parts == tuple(name.split("/"))
-    assert len(list(tmp_path.glob("*/*/*/*"))) == len(names)
-    assert list(tmp_path.glob("*/*/*/*/*")) == []
 
 
 @pytest.mark.rule("G6-12")

@@ -67,21 +67,6 @@ def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> 
     assert command(new_app(IBI_ARCHIVE_SERVICE_IBI=minted.strip()), "init").data == minted
 
 
-@pytest.mark.parametrize(
-    ("settings", "key"),
-    [
-        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
-        ({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST is 'localhost'"),
-    ],
-)
-def test_init_that_cannot_mint_names_the_setting_and_writes_nothing(
-    new_app: NewApp, uri: str, settings: dict[str, str | None], key: str
-) -> None:
-    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, **settings)
-    assert command(app, "init").error.startswith(key)
-    assert tables_of(uri) == []
-
-
 def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_ARCHIVE_IP="192.168.1.1")
     first = command(app, "init")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
 from flask_ibi_archive.server.database import migrate
@@ -104,27 +104,6 @@ def url_of(name: str) -> str:
     return url.render_as_string(hide_password=False)
 
 
-def make_host_engine(uri: str) -> Engine:
-    """Return an engine of a host that uses savepoints, as the documentation of SQLAlchemy advises.
-
-    The driver of SQLite begins no transaction for a savepoint, so SQLAlchemy begins it. The file is
-    in the journal mode that SQLite uses by default.
-    """
-    engine = create_engine(uri)
-    if engine.dialect.name == "sqlite":
-
-        @event.listens_for(engine, "connect")
-        def leave_transactions_to_sqlalchemy(connection: Any, record: object) -> None:
-            connection.isolation_level = None
-            connection.execute("PRAGMA journal_mode = DELETE")
-
-        @event.listens_for(engine, "begin")
-        def begin(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN")
-
-    return engine
-
-
 def read_only(uri: str) -> str:
     """Return a URL with which a database can only be read."""
     url = make_url(uri)
@@ -161,10 +140,3 @@ def migrate_to_head(uri: str, history: History = ARCHIVE) -> None:
             migrate.upgrade(connection, history=history)
     finally:
         database.close()
-
-
-def count_known_rows(database: Database, table: str) -> float:
-    """Return how many rows PostgreSQL believes that a table has; -1 if it was not examined."""
-    known = text("SELECT reltuples FROM pg_class WHERE oid = CAST(:table AS regclass)")
-    with database.reading() as connection:
-        return float(connection.scalar(known, {"table": table}))

@@ -30,10 +30,6 @@ def test_an_export_can_be_imported_through_pipes(example: Path) -> None:
     assert again.data == "added 0, updated 0, skipped 9\n"
 
 
-def test_errors_have_an_exit_status_and_no_traceback(tmp_path: Path) -> None:
-    assert process(tmp_path, "ibi", "import", b"\xff.jsonl").error
-
-
 def test_commands_work_without_an_app_if_they_need_none(tmp_path: Path) -> None:
     def bare(*words: str) -> Outcome:
         return process(tmp_path, "ibi", *words, cwd=tmp_path, FLASK_APP="")
@@ -57,32 +53,6 @@ def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\nFalse\n"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_a_progress_bar_is_shown_on_a_terminal(example: Path) -> None:
-    import pty
-
-    ours, theirs = pty.openpty()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "flask", "ibi", "export", str(example / "out.jsonl")],
-            cwd=ROOT,
-            env=environment(example),
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-            timeout=PATIENCE,
-            check=True,
-        )
-        os.set_blocking(ours, False)
-        bar = os.read(ours, 65536).decode()
-    finally:
-        os.close(theirs)
-        os.close(ours)
-    assert done.stdout == b""
-    assert "Exporting" in bar
-    assert "100%" in bar
 
 
 @pytest.mark.slow
@@ -155,25 +125,6 @@ def dump(folder: Path) -> list[str]:
     """Return the content of the example's database."""
     with closing(sqlite3.connect(folder / "ibi.sqlite")) as database:
         return list(database.iterdump())
-
-
-@pytest.mark.slow
-@posix
-def test_a_closed_standard_error_does_not_change_the_data(example: Path) -> None:
-    assert shell(example, 'mint 2>&- > "$OUT/minted"').status == 0
-    [line] = (example / "minted").read_text().splitlines()
-    assert line.count("\t") == 1
-    assert "Warning" not in line
-    assert shell(example, "show report 2>&-").status == 1
-
-
-@pytest.mark.slow
-@posix
-def test_a_closed_standard_input_is_an_error_only_if_it_is_needed(example: Path) -> None:
-    message = shell(example, "import - <&-").error
-    assert message == "standard input can't be read: it is closed"
-    imported = shell(example, f"import --on-conflict skip {RECORDS} <&-")
-    assert imported.data == "added 0, updated 0, skipped 9\n"
 
 
 @pytest.mark.slow

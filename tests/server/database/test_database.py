@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Column, MetaData, Table, event, insert, literal, make_url, select, text
+from sqlalchemy import Column, MetaData, Table, event, insert, make_url, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
 from support.databases import POSTGRESQL, read_only
 
@@ -102,15 +102,6 @@ def test_a_write_transaction_locks_out_other_writers_from_its_start(sqlite: Data
         other.execute("BEGIN IMMEDIATE")
     other.execute("BEGIN IMMEDIATE")
     other.close()
-
-
-def test_readers_are_not_blocked_by_a_writer(sqlite: Database) -> None:
-    with sqlite.writing() as connection:
-        connection.execute(ADD, {"prefix": "a"})
-        assert counted(sqlite) == 0
-        with sqlite.snapshot() as snapshot:
-            assert snapshot.execute(COUNT).scalar_one() == 0
-    assert counted(sqlite) == 1
 
 
 def test_a_missing_file_is_created_by_create_and_never_by_a_connection(tmp_path: Path) -> None:
@@ -275,15 +266,6 @@ def test_a_full_disk_is_explained_with_its_place(sqlite: Database) -> None:
     assert counted(sqlite) == 0
 
 
-def test_a_file_that_is_not_a_database_is_explained(tmp_path: Path) -> None:
-    place = tmp_path / "ibi.sqlite"
-    place.write_bytes(b"no database at all" * 100)
-    database = Database(f"sqlite:///{place}")
-    with pytest.raises(NotReady, match="file is not a database"), database.reading() as connection:
-        connection.execute(COUNT)
-    database.close()
-
-
 # --- times -------------------------------------------------------------------------------------
 
 MOMENT = datetime(2013, 9, 4, 12, 27, 57, 250000, timezone.utc)
@@ -316,22 +298,6 @@ def test_a_timestamp_without_a_time_zone_is_refused(database: Database) -> None:
         table.create(connection)
     with pytest.raises(StatementError, match="has no time zone"), database.writing() as connection:
         connection.execute(insert(table), {"moment": datetime(2013, 9, 4)})
-
-
-@pytest.mark.only_on("postgresql")
-@pytest.mark.parametrize("style", ["German", "Postgres, MDY"])
-def test_timestamps_depend_on_no_setting_of_the_server(
-    uri: str, style: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PGTZ", "America/Sao_Paulo")
-    url = make_url(uri)
-    options = f"{url.query.get('options', '')} -cdatestyle={style.replace(' ', '')}"
-    styled = url.update_query_dict({"options": options}).render_as_string(hide_password=False)
-    database = Database(styled)
-    with database.writing() as connection:
-        for moment in (MOMENT, datetime(1, 1, 1, tzinfo=timezone.utc)):
-            assert connection.scalar(select(literal(moment, UTCDateTime))) == moment
-    database.close()
 
 
 @pytest.mark.only_on("postgresql")

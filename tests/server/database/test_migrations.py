@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -151,11 +150,3 @@ def test_a_failed_upgrade_creates_nothing(database: Database) -> None:
     with pytest.raises(Exception, match="ibi_prefix"):
         move(database, "head")
     assert names(database) == before
-
-
-def test_a_revision_imports_nothing_of_the_package() -> None:
-    for path in (ROOT / "migrations" / "versions").glob("0*.py"):
-        names = re.findall(
-            r"^(?:from|import) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE
-        )
-        assert {*names} <= {"__future__", "alembic", "sqlalchemy", "typing"}

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy import Connection, String, bindparam, select
 
 from flask_ibi_archive.server.database.database import Database
 
 VALUE = "ação 汉字 %s $1"
-
-
-@pytest.fixture
-def database(uri: str) -> Iterator[Database]:
-    """A database."""
-    database = Database(uri)
-    yield database
-    database.close()
 
 
 def repeat(connection: Connection, value: str = VALUE) -> str:
@@ -34,18 +24,6 @@ def test_texts_are_sent_and_read_in_utf_8(uri: str, monkeypatch: pytest.MonkeyPa
     with database.reading() as connection:
         assert repeat(connection) == VALUE
     database.close()
-
-
-@pytest.mark.postgresql
-def test_a_statement_runs_in_transactions_and_after_them(database: Database) -> None:
-    with database.engine.connect() as connection:
-        # psycopg prepares a statement when it is repeated, and forgets all at a rollback
-        for end in (*["commit"] * 8, "rollback"):
-            transaction = connection.begin()
-            assert repeat(connection) == VALUE
-            getattr(transaction, end)()
-    with database.reading() as connection:
-        assert repeat(connection) == VALUE
 
 
 @pytest.mark.only_on("postgresql")

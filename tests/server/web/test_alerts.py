@@ -166,11 +166,6 @@ def test_languages_are_shown_by_name() -> None:
             assert get_language_name(code) == name
 
 
-def test_the_last_item_of_a_long_chain_is_linked() -> None:
-    page = see(alerting(TOO_LONG), "/8JMKD3MGP8W/35MME4E!:?x=1", 508)
-    assert page.links == ["/", f"/{IBI}", "/"]
-
-
 def test_archives_under_suspicion_are_named() -> None:
     app = alerting(SUSPECTS)
     target = f"/{IBI}:?ibiurl.requireditemstatus=Original&x=1"
