@@ -15,10 +15,11 @@ from unittest.mock import patch
 import pytest
 from flask import Flask
 from hypothesis import HealthCheck, settings
+from pytest_httpserver import HTTPServer
 from support.archives import archive_of, close, initialise, make_app
 from support.compiled import share_compiled
 from support.databases import BACKENDS, new_database
-from support.far import Far, far_server
+from support.far import Far
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.server.database.migrate import ARCHIVE, History
@@ -170,7 +171,6 @@ def archive(app: Flask) -> Archive:
 
 
 @pytest.fixture
-def far() -> Iterator[Far]:
+def far(httpserver: HTTPServer) -> Far:
     """A server on another host than the Archive."""
-    with far_server() as server:
-        yield server
+    return Far(httpserver)

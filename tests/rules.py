@@ -7,7 +7,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 #: A mark of a test with the ids of rules, up to the name of the test.
-MARK = re.compile(r"^ *@pytest\.mark\.rule\((.*?)\)\n.*?^ *def (test_\w+)", re.M | re.S)
+MARK = re.compile(r"^ *@pytest\.mark\.rule\((.*?)\)\n(?=.*?^ *def (test_\w+))", re.M | re.S)
 
 
 def read_rules() -> dict[str, str]:

@@ -295,7 +295,7 @@ def test_init_with_a_service_ibi_needs_no_settings_for_minting(
     file.write_text("report")
     before = everything_in(archive)
     for attempt in (archive.mint, lambda: archive.deposit(ItemRecord(), [file])):
-        with pytest.raises(ConfigError, match="^IBI_ARCHIVE_IP ") as refusal:
+        with pytest.raises(ConfigError, match=r"^IBI_ARCHIVE_IP ") as refusal:
             attempt()
         assert refusal.value.key == "IBI_ARCHIVE_IP"
     assert everything_in(archive) == before

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import selectors
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Thread
-from time import monotonic, sleep
 
-import pytest
 from sqlalchemy import make_url
-
-from support.loopback import PATIENCE, free_port
 
 BLOCK = 65536
 
@@ -119,61 +111,3 @@ def relaying(uri: str) -> Iterator[tuple[Relay, str]]:
     finally:
         relay.ends = True
         relay.thread.join()
-
-
-#: The number of sessions of the server that all clients share.
-SESSIONS = 2
-SETTINGS = """\
-[databases]
-pooled = host={host} port={port} dbname={database} user={user}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {own_port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = {sessions}
-"""
-
-
-@contextmanager
-def pooling(uri: str, folder: Path) -> Iterator[str]:
-    """Run PgBouncer for a database of :func:`support.databases.new_database`; yield its URL."""
-    program = shutil.which("pgbouncer")
-    if program is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("PgBouncer is not installed")
-    url = make_url(uri)
-    port = free_port()
-    settings = folder / "pgbouncer.ini"
-    settings.write_text(
-        SETTINGS.format(
-            host=url.host,
-            port=url.port or 5432,
-            database=url.database,
-            user=url.username,
-            own_port=port,
-            sessions=SESSIONS,
-        )
-    )
-    # PgBouncer refuses to run as root
-    user = ["-u", "nobody"] if os.getuid() == 0 else []
-    process = subprocess.Popen([program, "-q", *user, settings], stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port)
-        yield f"postgresql+psycopg://{url.username}@127.0.0.1:{port}/pooled"
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
-
-
-def wait_for(port: int) -> None:
-    """Wait until a server listens on a port."""
-    end = monotonic() + PATIENCE
-    while monotonic() < end:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except ConnectionRefusedError:
-            sleep(0.02)
-        else:
-            return
-    pytest.fail("PgBouncer does not listen")

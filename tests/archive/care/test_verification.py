@@ -17,8 +17,8 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, import_records, make_app
 from support.commands import command
-from support.far import Far, Reply, unused_address
-from support.loopback import PATIENCE
+from support.far import Far, Reply
+from support.loopback import PATIENCE, free_port
 from support.web import rep
 
 from flask_ibi_archive import ItemRecord
@@ -347,7 +347,7 @@ def test_a_host_that_is_down_gets_few_requests(app: Flask, monkeypatch: pytest.M
         return find(url, *words)  # type: ignore[arg-type]
 
     monkeypatch.setattr(care, "find_link_error", note)
-    address = unused_address()
+    address = f"127.0.0.1:{free_port()}"
     found = {f"http://{address}/{number}": ["x"] for number in range(20)}
     broken = list(care.find_broken(found, "x", archive_of(app).config.inner_hosts))
     assert len(broken) == 20

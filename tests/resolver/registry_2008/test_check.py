@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from support.document_registries import (
     describe,
     store,
 )
-from support.far import Far, Reply, far_server
+from support.far import Far, Reply
 from support.loopback import HERE
 from support.registries import NOON, a_config
 from support.resolving import app_over, resolver_of
@@ -32,11 +32,10 @@ DOCUMENT, OTHER = "inpe.br/a/2001/01.01.00.00", "inpe.br/b/2001/01.01.00.00"
 
 
 @pytest.fixture
-def far() -> Iterator[Far]:
+def far(far: Far) -> Far:
     """The server of all actors. The URL ``works`` works, and all others answer 404."""
-    with far_server() as server:
-        server.replies["works"] = Reply()
-        yield server
+    far.replies["works"] = Reply()
+    return far
 
 
 def run(database: Database, day: int = 0, dry_run: bool = False) -> list[tuple[str, str]]:

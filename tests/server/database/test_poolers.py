@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 from support.archives import archive_of, close, import_records, make_app
-from support.database_servers import SESSIONS, pooling
 from support.databases import new_database
+from support.loopback import PATIENCE, free_port
 from support.web import SERVICE_PATH, ask, query_of, rep
 
 from flask_ibi_archive import ItemRecord
@@ -20,6 +26,64 @@ pytestmark = pytest.mark.slow
 
 #: More clients than PgBouncer has sessions.
 CLIENTS = 4
+
+
+#: The number of sessions of the server that all clients share.
+SESSIONS = 2
+SETTINGS = """\
+[databases]
+pooled = host={host} port={port} dbname={database} user={user}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {own_port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = {sessions}
+"""
+
+
+@contextmanager
+def pooling(uri: str, folder: Path) -> Iterator[str]:
+    """Run PgBouncer for a database of :func:`new_database`; yield its URL."""
+    program = shutil.which("pgbouncer")
+    if program is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("PgBouncer is not installed")
+    url = make_url(uri)
+    port = free_port()
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(
+        SETTINGS.format(
+            host=url.host,
+            port=url.port or 5432,
+            database=url.database,
+            user=url.username,
+            own_port=port,
+            sessions=SESSIONS,
+        )
+    )
+    # PgBouncer refuses to run as root
+    user = ["-u", "nobody"] if os.getuid() == 0 else []
+    process = subprocess.Popen([program, "-q", *user, settings], stderr=subprocess.DEVNULL)
+    try:
+        wait_for(port)
+        yield f"postgresql+psycopg://{url.username}@127.0.0.1:{port}/pooled"
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def wait_for(port: int) -> None:
+    """Wait until a server listens on a port."""
+    end = monotonic() + PATIENCE
+    while monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            sleep(0.02)
+        else:
+            return
+    pytest.fail("PgBouncer does not listen")
 
 
 @pytest.fixture

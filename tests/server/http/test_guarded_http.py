@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.archive_servers import Servers, http, says, servers
-from support.far import Reply, far_server
-from support.internal import OTHERS, THIS_MACHINE, Names
+from support.far import Far, Reply
 from support.loopback import LOOPBACK, raw
+from support.vectors import load
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts, parse_inner_hosts
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch, find_link_error
 
-KEY = "1234567890"
+#: Internal addresses as hosts of URLs, in notations that a comparison of texts may miss.
+INTERNAL = load("internal_addresses.json")
 ONE, OTHER = "127.0.0.1", "127.0.0.2"
 #: These tests allow one address of this machine; its other addresses are internal.
 ONE_ALONE = parse_inner_hosts([ONE])
@@ -43,6 +45,28 @@ def check(url: str, inner_hosts: InnerHosts) -> str | None:
     return error and error.reason
 
 
+class Names:
+    """Replaces ``socket.getaddrinfo`` for some names.
+
+    :param addresses: for each name the results of its look-ups in order; the last result is
+        repeated.
+    """
+
+    def __init__(self, addresses: Mapping[str, list[list[str]]]) -> None:
+        self.addresses = dict(addresses)
+        self.asked: list[str] = []
+        self._system = socket.getaddrinfo
+
+    def __call__(self, host: Any, port: Any, *rest: Any, **more: Any) -> Any:
+        """Look a name up."""
+        answers = self.addresses.get(host)
+        if answers is None:
+            return self._system(host, port, *rest, **more)
+        self.asked.append(host)
+        found = answers.pop(0) if len(answers) > 1 else answers[0]
+        return [one for ip in found for one in self._system(ip, port, type=socket.SOCK_STREAM)]
+
+
 @pytest.fixture
 def hosts() -> Iterator[Servers]:
     """Servers on loopback."""
@@ -63,7 +87,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
 
 def test_every_notation_of_this_machine_is_refused(hosts: Servers) -> None:
     here = hosts.add(says(http("secret")))
-    for host in THIS_MACHINE:
+    for host in INTERNAL["this machine"]:
         url = f"http://{host}:{here.port}/x"
         assert is_refused(url, NO_INNER_HOSTS), host
         assert is_refused(url.replace("http:", "https:"), NO_INNER_HOSTS), host
@@ -72,7 +96,7 @@ def test_every_notation_of_this_machine_is_refused(hosts: Servers) -> None:
 
 
 def test_every_other_internal_address_is_refused() -> None:
-    for host in OTHERS:
+    for host in INTERNAL["others"]:
         assert is_refused(f"http://{host}/latest/meta-data/", NO_INNER_HOSTS), host
         assert check(f"http://{host}/", NO_INNER_HOSTS) == REFUSED, host
 
@@ -114,17 +138,16 @@ def test_only_allowed_addresses_of_a_host_are_tried(hosts: Servers, names: Names
     assert inside.accepted == 0
 
 
-def test_a_redirect_to_an_internal_host_is_refused(names: Names) -> None:
+def test_a_redirect_to_an_internal_host_is_refused(names: Names, far: Far) -> None:
     names.addresses.update({"public.br": [[ONE]], "evil.br": [[OTHER]]})
-    with far_server() as far:
-        for number, host in enumerate([OTHER, "2130706434", "0x7f.2", "evil.br"]):
-            far.replies[f"a{number}"] = Reply(302, {"Location": far.url("secret", host)})
-            error = check(far.url(f"a{number}", "public.br"), ONE_ALONE)
-            assert error == f"redirects to {far.url('secret', host)}, which {REFUSED}"
-        assert {request.path for request in far.requests} == {"a0", "a1", "a2", "a3"}
-        far.replies["b"] = Reply(302, {"Location": far.url("c", ONE)})
-        far.replies["c"] = Reply()
-        assert check(far.url("b", "public.br"), ONE_ALONE) is None
+    for number, host in enumerate([OTHER, "2130706434", "0x7f.2", "evil.br"]):
+        far.replies[f"a{number}"] = Reply(302, {"Location": far.url("secret", host)})
+        error = check(far.url(f"a{number}", "public.br"), ONE_ALONE)
+        assert error == f"redirects to {far.url('secret', host)}, which {REFUSED}"
+    assert {request.path for request in far.requests} == {"/a0", "/a1", "/a2", "/a3"}
+    far.replies["b"] = Reply(302, {"Location": far.url("c", ONE)})
+    far.replies["c"] = Reply()
+    assert check(far.url("b", "public.br"), ONE_ALONE) is None
 
 
 # --- passwords and proxies -----------------------------------------------------------------------
@@ -145,10 +168,9 @@ def proxy(hosts: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     assert not any("authorization" in head.lower() for head in server.heads)
 
 
-def test_a_link_check_uses_no_password_and_no_proxy(proxy: str) -> None:
-    with far_server() as far:
-        far.replies["a"] = Reply()
-        assert check(far.url("a"), LOOPBACK) is None
+def test_a_link_check_uses_no_password_and_no_proxy(proxy: str, far: Far) -> None:
+    far.replies["a"] = Reply()
+    assert check(far.url("a"), LOOPBACK) is None
     [request] = far.requests
     assert "Authorization" not in request.headers
 
