@@ -18,10 +18,9 @@ from support.archives import FAR_SERVICE, archive_of, close, import_records, mak
 from support.clocks import Clock
 from support.commands import command
 from support.databases import copy_database
-from support.givers import item, rep
 from support.harvesting import MORNING, harvest
 from support.host_app import Host
-from support.moves import SERVICES, open_place
+from support.moves import SERVICES, item, open_place, rep
 from support.shelf import Shelf
 from support.statements import count_statements
 

@@ -1,4 +1,4 @@
-"""Between clients and PostgreSQL: a pooler, and a relay that can stop passing bytes."""
+"""Between clients and PostgreSQL: a relay that can stop passing bytes."""
 
 from __future__ import annotations
 

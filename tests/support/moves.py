@@ -28,6 +28,21 @@ SERVICES = {
 }
 
 
+class Killed(BaseException):
+    """Raised where a test kills the process of the taker."""
+
+
+def rep(number: int) -> str:
+    """Return the identifier of the item with a number."""
+    return f"a.br/x/2001/01.01.00.{number:02d}"
+
+
+def item(number: int, **values: Any) -> dict[str, Any]:
+    """Return a record."""
+    title = {"dc": {"title": [f"Item {number}"]}}
+    return {"rep": rep(number), "timestamp": "2020-01-01T00:00:00Z", "metadata": title, **values}
+
+
 @dataclass
 class Place:
     """An Archive on a server.

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from support.archives import import_records
 from support.documentation import commands
-from support.givers import item, rep
-from support.moves import SERVICES, Place, open_place
+from support.moves import SERVICES, Place, item, open_place, rep
 
 OFFER = "0123456789abcdef"
 GIVER, TAKER = 1, 2

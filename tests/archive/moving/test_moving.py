@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from sqlalchemy import insert, select
 from support.archives import import_records
 from support.databases import copy_database
-from support.givers import Killed, item, rep
-from support.moves import Place, open_place
+from support.moves import Killed, Place, item, open_place, rep
 
 from flask_ibi_archive.archive.items.tables import AccessCount
 from flask_ibi_archive.archive.moving import client

@@ -11,9 +11,8 @@ import requests
 from support.archives import import_records
 from support.claiming import rows_of
 from support.clocks import Clock
-from support.givers import item, rep
 from support.loopback import PATIENCE, serving
-from support.moves import SERVICES, Place, open_place
+from support.moves import SERVICES, Place, item, open_place, rep
 from support.pages import Page
 from support.registries import CHEAP, KEY
 from support.resolving import app_over, resolver_of
