@@ -29,7 +29,7 @@ from support.registries import (
     resolver_database,
 )
 from support.resolving import app_over, resolver_of
-from support.smtp import Post, post_office, receive
+from support.smtp import Post, post_office
 from support.web import Answer, ask
 
 from flask_ibi_archive.core.claim import Claim, fold_name
@@ -346,7 +346,7 @@ def telling(uri: str, folder: Path, post: Post | None) -> Iterator[ResolverServi
     """Yield a resolver with three Archives, whose administrators have different addresses."""
     mail: dict[str, Any] = {"IBI_RESOLVER_EMAIL": "urlib@example.org"}
     if post is not None:
-        mail |= {"MAIL_SERVER": post.address[0], "MAIL_PORT": post.address[1]}
+        mail |= post.settings
     settings = {"IBI_RESOLVER_DATABASE_URI": uri, "SERVER_NAME": "urlib.net", **mail}
     with app_over([], folder, PREFERRED_URL_SCHEME="https", **settings) as app:
         service = resolver_of(app)
@@ -393,7 +393,7 @@ def test_both_administrators_are_told_once(
         claim(service.database, 2, "b", ORIGINAL, OTHER, OLD)
         for minutes in range(3):
             tell(service, NOON + WAIT + timedelta(minutes=10 * minutes))
-        [message] = receive(post)
+        [message] = post.receive()
         told = {one.told_at for one in see(service.database)}
     assert told == {NOON + WAIT}
     assert message["To"] == "admin1@example.org, admin2@example.org"
@@ -422,7 +422,7 @@ def test_the_conflicts_of_two_archives_are_in_one_email(uri: str, tmp_path: Path
     with post_office() as post, telling(uri, tmp_path, post) as service:
         note(service, (IBIP, 1, 2), *many, (OTHER, 1, 2))
         tell(service, LATER)
-        first, second = receive(post)
+        first, second = post.receive()
     assert f"{IBIP}  {BASE}/1\n  Original {OTHER}  {BASE}/{MAX_LISTED + 7}" in first.get_content()
     assert second["To"] == "admin2@example.org, admin3@example.org"
     assert second.get_content().count(f"{BASE}/") == MAX_LISTED
@@ -438,14 +438,14 @@ def test_an_email_that_fails_is_tried_again(
         post.refuses[refused] = "451 later, please"
         tell(service, LATER)
         tell(service, LATER + RETRY / 2)
-        assert receive(post) == []
+        assert post.receive() == []
         failures = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
         assert len(failures) == 2
         assert all("451 later, please" in failure for failure in failures)
         post.refuses.clear()
         tell(service, LATER + RETRY)
         tell(service, LATER + 2 * RETRY)
-        assert len(receive(post)) == len(sent) == 2
+        assert len(post.receive()) == len(sent) == 2
 
 
 # --- pages and command ---------------------------------------------------------------------------

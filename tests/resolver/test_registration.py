@@ -18,7 +18,7 @@ from support.commands import Outcome, command
 from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, Later, nobody, serving
 from support.registries import CHEAP, KEY, a_config, a_registry, a_request
 from support.resolving import app_over, resolver_of
-from support.smtp import post_office, receive
+from support.smtp import post_office
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, format_registration_request
@@ -211,12 +211,11 @@ def test_both_administrators_get_one_email(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     with post_office() as post:
-        host, port = post.address
-        config = a_config(MAIL_SERVER=host, MAIL_PORT=port, IBI_RESOLVER_EMAIL="urlib@example.org")
+        config = a_config(**post.settings, IBI_RESOLVER_EMAIL="urlib@example.org")
         registry = a_registry(database, config=config)
         for number in (0, 1, 1, 0):
             include(registry, number, mints=IBIP)
-        [message] = receive(post)
+        [message] = post.receive()
         post.refuses["MAIL"] = "550 no"
         include(registry, 1, mints="example.org/b")
         with caplog.at_level(logging.ERROR):

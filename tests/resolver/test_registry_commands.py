@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from email import message_from_bytes, policy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -163,23 +162,18 @@ def test_the_confirmation_is_printed_without_a_mail_server(new_resolver: NewApp)
 @pytest.mark.rule("R5-04")
 def test_the_confirmation_is_sent_by_the_mail_server(new_resolver: NewApp) -> None:
     with post_office() as post:
-        app = new_resolver(
-            MAIL_SERVER=post.address[0],
-            MAIL_PORT=post.address[1],
-            IBI_RESOLVER_EMAIL="urlib@example.org",
-        )
+        app = new_resolver(**post.settings, IBI_RESOLVER_EMAIL="urlib@example.org")
         run(app, "init")
         assert register(app, "--email", "banon@dpi.inpe.br").data == ""
         # there is no receiver
         assert register(app).data.startswith("Subject: ")
-    sender, receivers, data = post.accepted.get()
-    assert post.accepted.empty()
-    assert (sender, receivers) == ("urlib@example.org", ["banon@dpi.inpe.br"])
-    came = message_from_bytes(data, policy=policy.default)
+    assert [one.mail_from for one in post.accepted] == ["urlib@example.org"]
+    [came] = post.receive()
+    assert came["To"] == "banon@dpi.inpe.br"
     subject, body = confirmation_of(app)
     assert came["Subject"] == subject
     assert came.get_content().replace("\r\n", "\n") == f"{body}\n"
-    assert KEY.encode() not in data
+    assert KEY not in came.as_string()
 
 
 def test_mail_errors_are_reported_in_one_line(new_resolver: NewApp) -> None:
