@@ -134,19 +134,12 @@ def test_embargoes_are_shown_if_they_end_in_ninety_days(
 @pytest.mark.postgresql
 def test_most_read_items_are_those_of_the_last_year(archive: Archive, librarian: Librarian) -> None:
     numbers = range(1, 15)
-    import_records(
-        archive, [{"rep": rep(no), "metadata": {"dc": {"title": [f"Item {no}"]}}} for no in numbers]
-    )
-    days = {number: 400 if number == 14 else number for number in numbers}
+    titles = {number: {"dc": {"title": [f"Item {number}"]}} for number in numbers}
+    import_records(archive, [{"rep": rep(no), "metadata": it} for no, it in titles.items()])
+    none = {"double_clicks": 0, "robots": 0}
     counts = [
-        {
-            "ibi": rep(number),
-            "day": archive.today - timedelta(days=days[number]),
-            "content_type": kind,
-            "accesses": accesses,
-            "double_clicks": 0,
-            "robots": 0,
-        }
+        {"ibi": rep(number), "content_type": kind, "accesses": accesses, **none}
+        | {"day": archive.today - timedelta(days=400 if number == 14 else number)}
         for number in numbers
         for kind, accesses in (("Data", 2 * number), ("Metadata", number))
     ]
@@ -209,12 +202,7 @@ def test_an_item_is_withdrawn_with_a_reason(
     assert (old.tombstone.reason, old.tombstone.successor) == ("An error.", successor.ibi)
     assert old.metadata is not None
     assert new.metadata is None
-
-
-def test_items_that_have_no_form_say_why(
-    archive: Archive, librarian: Librarian, thesis: str
-) -> None:
-    archive.delete(thesis, "An error.")
+    # items that have no form say why
     assert "This item was removed" in librarian.get(f"?withdraw={thesis}", 409)
     for text in (rep(9), "x", archive.served().service_ibi):
         assert "No item of this Archive" in librarian.get(f"?withdraw={text}", 404)

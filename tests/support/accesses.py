@@ -113,18 +113,14 @@ def insert_accesses(archive: Archive, rows: list[dict[str, Any]]) -> None:
 
 def insert_counts(archive: Archive, rows: list[dict[str, Any]]) -> None:
     """Insert daily counts of items into the database, with the sums of the Archive."""
-    served = archive.served().id
-    sums: dict[tuple[Any, str], dict[str, Any]] = {}
-    for row in rows:
-        key = (row["day"], row["content_type"])
-        total = sums.setdefault(key, {"day": key[0], "content_type": key[1]})
-        for name in ("accesses", "double_clicks", "robots"):
-            total[name] = total.get(name, 0) + row[name]
+    served, numbers = archive.served().id, ("accesses", "double_clicks", "robots")
+    key = (AccessCount.archive_id, AccessCount.day, AccessCount.content_type)
+    sums = select(*key, *(func.sum(getattr(AccessCount, name)) for name in numbers))
+    names = [*(column.key for column in key), *numbers]
     with archive.database.writing() as connection:
         connection.execute(insert(AccessCount), [{"archive_id": served, **row} for row in rows])
-        connection.execute(
-            insert(ArchiveAccessCount), [{"archive_id": served, **row} for row in sums.values()]
-        )
+        sums = sums.where(AccessCount.archive_id == served).group_by(*key)
+        connection.execute(insert(ArchiveAccessCount).from_select(names, sums))
 
 
 def forget_accesses(archive: Archive) -> None:
