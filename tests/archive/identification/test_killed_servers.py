@@ -1,129 +1,53 @@
-"""Programs get each identifier once, although servers are killed and answers are lost.
-
-Quicker tests of the same are in ``test_api_keys.py`` (equal requests at the same time) and in
-``tests/archive/items/test_minting_processes.py`` (processes that are killed).
-"""
+"""A program gets each identifier once, although servers are killed and answers are lost."""
 
 from __future__ import annotations
 
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
-import uuid
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
-from sqlalchemy import func, select
-from support.archives import archive_of, close, make_app
-from support.commands import ROOT
-from support.loopback import PATIENCE, free_port
+from flask import Flask, Response
+from sqlalchemy import event
+from support.archives import archive_of, make_app
+from support.loopback import PATIENCE
 
-from flask_ibi_archive.archive.identification.keys import create_key
-from flask_ibi_archive.archive.identification.server import IssuedIdentifier
-
-REQUESTS: tuple[dict[str, Any], ...] = ({}, {"count": 3}, {"reserve": True}, {"record": {}})
-#: The content of a request, and the identifiers in its answer.
-Answer = tuple[dict[str, Any], list[str]]
+from .conftest import Program
 
 
-@pytest.fixture
-def site(uri: str, tmp_path: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The address of a server, and a function that kills a worker and changes the clock."""
-    clock, address, dice = tmp_path / "clock", f"127.0.0.1:{free_port()}", random.Random()
-    clock.write_text("0")
-    server = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "gunicorn", "--bind", address, "--workers", "3"),
-            *("--threads", "4", "--chdir", str(Path(__file__).parent)),
-            "identification_app:create_app()",
-        ],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT / "tests"),
-            "TEST_FOLDER": str(tmp_path),
-            "TEST_URI": uri,
-        },
-        stderr=subprocess.DEVNULL,
-    )
-
-    def disturb() -> None:
-        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-        if children:
-            with suppress(ProcessLookupError):
-                os.kill(int(dice.choice(children)), signal.SIGKILL)
-        new = clock.with_suffix(".new")
-        new.write_text(str(dice.randint(-3, 3)))
-        new.replace(clock)
-
-    yield f"http://{address}/ibi/identifiers", disturb
-    server.terminate()
-    server.wait()
+def end(*_: Any) -> Response:
+    os._exit(9)
 
 
-def repeat_request(url: str, key: str, dice: random.Random) -> Answer:
-    """Send a random request until it is answered, and sometimes once more."""
-    content, issued = dice.choice(REQUESTS), list[str]()
-    headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": uuid.uuid4().hex}
-    deadline = time.monotonic() + PATIENCE
-    while not issued or dice.random() < 0.2:
-        # a short timeout: nobody reads the answer, which is lost
-        timeout = PATIENCE if dice.random() < 0.8 else 0.001
-        with suppress(requests.RequestException):
-            answer = requests.post(url, json=content, headers=headers, timeout=timeout)
-            if answer.status_code != 503:  # the clock was set back
-                assert answer.status_code == 201, answer.text
-                reps = [each["rep"] for each in answer.json()["identifiers"]]
-                assert issued in ([], reps)
-                issued = reps
-        assert time.monotonic() < deadline, "the server does not answer"
-    return content, issued
+def answer_and_end(uri: str, folder: Path, step: str, key: str, json: dict[str, Any]) -> None:
+    """Answer a request in an app that ends abruptly at a step."""
+    app = make_app(uri, folder, IBI_IDENTIFICATION=True, IBI_GRANULARITY="0.000001")
+    if step == "before the answer":
+        app.after_request(end)
+    else:
+        event.listen(archive_of(app).database.engine, "commit", end)
+    Program(app.test_client(), key)("POST", json=json, Idempotency_Key="lost")
 
 
 @pytest.mark.rule("G6-23")
-@pytest.mark.slow
-@pytest.mark.parametrize(("clients", "count", "kills"), [(4, 60, 20), (16, 1000, 60)])
+@pytest.mark.postgresql
+@pytest.mark.parametrize("json", [{"count": 3}, {"reserve": True}, {"record": {}}])
+@pytest.mark.parametrize("step", ["before the commit", "before the answer"])
 def test_each_identifier_is_issued_once_and_none_is_lost(
-    uri: str,
-    tmp_path: Path,
-    site: tuple[str, Callable[[], None]],
-    clients: int,
-    count: int,
-    kills: int,
+    served_app: Flask, program: Program, uri: str, tmp_path: Path, step: str, json: dict[str, Any]
 ) -> None:
-    app = make_app(uri, tmp_path, IBI_IDENTIFICATION=True)
-    archive = archive_of(app)
-    archive.init()
-    served = archive.served()
-    key = create_key(archive.database, served.id, "ojs", ["mint", "deposit"], archive.clock())
-    url, disturb = site
-
-    def send(number: int) -> Answer:
-        if number % kills == kills - 1:
-            disturb()
-        return repeat_request(url, key, random.Random(number))
-
-    with ThreadPoolExecutor(clients) as threads:
-        answers = list(threads.map(send, range(count)))
-    confirmed = [rep for _, issued in answers for rep in issued]
-    assert len(set(confirmed)) == len(confirmed)
-    with archive.database.reading() as connection:
-        stored = connection.scalars(select(IssuedIdentifier.rep)).all()
-        repeat_keys = func.count(IssuedIdentifier.repeat_key.distinct())
-        carried_out = connection.scalar(select(repeat_keys))
-    # every request was repeated until it was answered
-    assert sorted(stored) == sorted(confirmed)
-    assert carried_out == count
-    items = {record.rep for record in archive.list_records()}
-    assert items == {issued[0] for content, issued in answers if "record" in content}
-    held = {each.rep for each in archive.reservations()}
-    assert held == {issued[0] for content, issued in answers if "reserve" in content}
-    close(app)
+    arguments = (uri, tmp_path, step, program.key, json)
+    process = get_context("fork").Process(target=answer_and_end, args=arguments)
+    process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == 9
+    before = [each["rep"] for each in program("GET").json["identifiers"]]
+    answers = [program("POST", json=json, Idempotency_Key="lost").json for _ in range(2)]
+    issued = [each["rep"] for each in answers[0]["identifiers"]]
+    assert answers[1] == answers[0]
+    assert before == (issued if step == "before the answer" else [])
+    assert [each["rep"] for each in program("GET").json["identifiers"]] == issued
+    archive = archive_of(served_app)
+    assert [one.rep for one in archive.list_records()] == (issued if "record" in json else [])
+    assert [one.rep for one in archive.reservations()] == (issued if "reserve" in json else [])
