@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from flask import Flask, redirect
-from sqlalchemy import delete, insert, make_url, select, update
+from sqlalchemy import delete, insert, make_url, update
 from support.archives import FAR_SERVICE, archive_of, close, import_records, make_app, make_host
 from support.clocks import Clock
 from support.commands import command
@@ -28,9 +28,8 @@ from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive import claims
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items import changes
-from flask_ibi_archive.archive.items.changes import ChangeNote
 from flask_ibi_archive.archive.items.operations import change_names
-from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, SameAs
+from flask_ibi_archive.archive.items.tables import ItemIdentifier, SameAs
 from flask_ibi_archive.core import claim as core_claim
 from flask_ibi_archive.core.claim import MAX_NAME, MAX_NAMES, Claim, Page, parse_key, parse_page
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
@@ -229,20 +228,6 @@ def get(app: Flask, **query: str) -> Any:
     return app.test_client().get(claims.PATH, query_string=query)
 
 
-def test_what_is_not_claimed_makes_no_new_line(
-    archive: Archive, clock: Clock, reader: ClaimReader
-) -> None:
-    ibi = archive.deposit(title="Rain").ibip
-    archive.deposit(title="Snow")
-    assert len(reader.read().claims) == 3
-    clock.wait(60)
-    archive.edit(ibi, title="Hail")  # the timestamp is claimed
-    assert len(reader.read().claims) == 1
-    with archive.database.writing() as connection:
-        connection.execute(update(Item).values(language=Item.language))
-    assert reader.read().claims == ()
-
-
 def test_a_page_has_a_limited_size(
     app: Flask, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,38 +385,6 @@ def test_readers_end_with_the_present_claims(
     for reader in readers:
         reader.read_all(chance.choice([1, 2, None]))
         assert {ibi: replace(one, item="") for ibi, one in reader.claims().items()} == expected
-
-
-def test_a_reader_in_the_middle_begins_again_after_an_older_database_was_restored(
-    app: Flask, archive: Archive, clock: Clock, tmp_path: Path
-) -> None:
-    import_records(archive, [item(1), item(2), item(3)])
-    ClaimReader(app).read_all()
-    restore = keep_database(archive, tmp_path)
-    clock.wait(60)
-    archive.edit(rep(1), title="later")  # it has a new number, after all others
-    reader = ClaimReader(app)
-    before = reader.read(limit=3)
-    restore()
-    after = reader.read()
-    assert before.more
-    assert after.epoch != before.epoch
-    assert {*reader.claims()} == {rep(1), rep(2), rep(3)}
-
-
-def test_who_asks_first_numbers_for_harvesters_and_resolvers(
-    app: Flask, archive: Archive, clock: Clock
-) -> None:
-    reader = ClaimReader(app)
-    reader.read_all()
-    archive.deposit(title="Rain")
-    harvest(app, verb="Identify")
-    assert archive.database.read_rows(select(ChangeNote.id)) == []
-    assert len(reader.read().claims) == 1
-    archive.deposit(title="Snow")
-    reader.read()
-    root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc")
-    assert sorted(str(one.text) for one in root.iter("{*}title")) == ["Rain", "Snow"]
 
 
 # --- the key (CL-5) ------------------------------------------------------------------------------
