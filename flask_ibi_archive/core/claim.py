@@ -224,7 +224,7 @@ def format_page(page: Page, key: Ed25519PrivateKey) -> bytes:
 def parse_page(body: bytes, key: Ed25519PublicKey) -> Page:
     """Return the page in a text, after its signature was checked.
 
-    The claims are not parsed: one that is malformed makes the others no less true.
+    The claims are not parsed, because a malformed claim does not make the others invalid.
 
     :param key: the public key of the Archive.
     :raises PeerProtocolError: if the signature is missing or wrong, or if the page is malformed.

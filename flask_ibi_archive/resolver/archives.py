@@ -186,7 +186,7 @@ def list_included(connection: sa.Connection) -> list[Archive]:
 
 
 def is_trusted(connection: sa.Connection, archive_id: int) -> bool:
-    """Return whether the claims of an Archive count, unless they are too old."""
+    """Return whether the claims of an Archive count. Their age is not checked."""
     is_read = (
         tables.FollowedArchive.archive_id == archive_id,
         tables.FollowedArchive.read_at.is_not(None),

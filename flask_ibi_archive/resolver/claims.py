@@ -437,7 +437,9 @@ def store_hidden(connection: sa.Connection, archive_id: int, prefixes: Iterable[
 
 
 def read_again(connection: sa.Connection, archive_id: int) -> bool:
-    """Let the claims of an Archive be read from the beginning, and not count until then.
+    """Request that the claims of an Archive are read again from the beginning.
+
+    The claims do not count until they have been read to the end.
 
     :returns: whether the Archive publishes claims.
     """

@@ -66,7 +66,7 @@ def _is_same_item(one: Any, other: Any) -> sa.ColumnElement[bool]:
 
 
 def _select_rivals() -> Any:
-    """Return the SELECT of what other Archives claim under the same names, and contradicts."""
+    """Return the SELECT of the claims of other Archives that conflict with those of an Archive."""
     own, rival = aliased(ClaimedName, name="own"), aliased(ClaimedName, name="rival")
     shared, same = aliased(ClaimedName, name="shared"), aliased(ClaimedName, name="same")
     shares_identifier = sa.exists(

@@ -152,7 +152,10 @@ class RowWriter:
         self._find_links()
 
     def find_differences(self) -> Iterator[tuple[DescribedRow, str | None]]:
-        """Yield the rows that differ from their items, and in what; None: there is no item."""
+        """Yield the rows that differ from their items, with the names of the fields that differ.
+
+        The names are None if the row has no item.
+        """
         yield from ((row, None) for row, _, _ in self.new)
         yield from ((row, "key" if row.ibi in self._held else None) for row in self.drafts)
         linked = {link.row.ibi for link in self.links}
@@ -421,7 +424,9 @@ class RowWriter:
             self._join(waiting, next(iter(waiting)))
 
     def _join(self, waiting: dict[int, Link], item_id: int) -> None:
-        """Put an item into the group of the item that it translates, which joins its group first.
+        """Put an item into the group of translations of the item that it translates.
+
+        If the group of that item also changes, that item is put into its group first.
 
         :param waiting: the changed translations, by the row IDs of their items.
         """

@@ -550,8 +550,8 @@ class Importer:
     """Imports the records of one file, in one transaction: an interrupted import leaves nothing.
 
     :param on_conflict: what is done if an item already exists: error, skip or update.
-    :param take_back: whether a line may make an item an Original again whose Original is in another
-        Archive.
+    :param take_back: whether a line may make an item an Original again after its Original was
+        transferred to another Archive.
     :param dry_run: if true, the file is only checked and nothing is changed.
     :param progress: called with the stage, the number of units of work that are done, and the total
         number of units.

@@ -233,8 +233,8 @@ class Acceptor:
     def _take_files(self, item: OfferedRecord, present: Contents) -> Contents:
         """Return the contents of the stored files of an item, after all are complete.
 
-        Only files that the item has here already are not received: a giver must not get at files
-        whose checksums it knows.
+        A file is received unless the same item already has it here. That another item has a file
+        with this checksum is not enough: a giver that knows the checksum could get at the file.
 
         :param present: the contents of the files that the item has here.
         :raises StorageError: if a file cannot be taken.

@@ -426,8 +426,8 @@ def describe_offer(archive: HasContext, offer: StoredOffer) -> messages.OfferDes
 def _select_items(archive: HasContext, offer: StoredOffer, *columns: Any) -> sa.Select[Any]:
     """Return a statement that reads the items of an offer.
 
-    When the offer has ended, it has only the items that have moved: the taker may not know yet that
-    they have.
+    After the end of the offer, it contains only the items that have moved, because the taker may
+    not know yet that they have moved.
     """
     statement = sa.select(*columns).select_from(OfferedItem).where(OfferedItem.offer_id == offer.id)
     has_ended = offer.find_end(archive.context.now()) is not None

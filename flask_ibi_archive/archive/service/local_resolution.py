@@ -207,7 +207,7 @@ def answer_over_catch_all() -> Response | None:
 
 
 def answer_own_item() -> Response | None:
-    """Answer a persistent URL of an item of this Archive, whatever route the app has for it.
+    """Answer a persistent URL of an item of this Archive, even if the app has a route for it.
 
     :returns: None if the requested URL is another one, so that the app answers.
     """
@@ -307,7 +307,7 @@ def redirect_and_count(
 
 
 def answer_former_link() -> Response | None:
-    """Answer a foreign identifier or a former address, whatever route the app has for it.
+    """Answer a foreign identifier or a former address, even if the app has a route for it.
 
     The response is that to the persistent URL of the item.
 

@@ -133,7 +133,7 @@ def _respond(
 
 
 def _describe_alert(name: str, alert: Alert) -> dict[str, object]:
-    """Return the variables of the template that only an alert has."""
+    """Return the variables that the template of an alert has in addition to those of all pages."""
     if alert.kind is AlertKind.MALFORMED:
         return _describe_fault(alert.reason, alert.suggestion)
     values = _find_links(name, alert)

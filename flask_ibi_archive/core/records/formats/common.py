@@ -84,7 +84,7 @@ METADATA_ONLY = _ACCESS["metadata only"]
 def find_access(work: Work) -> Term | None:
     """Return the term for who may read the files; None if this is unknown.
 
-    What the Archive does is preferred to what the description states.
+    The access that the Archive gives has precedence over the statement of the description.
     """
     access = work.access or work.access_right
     return _ACCESS[access] if access else None
