@@ -75,12 +75,9 @@ class IBIResolver:
         except ConfigError as error:
             raise StartError(error) from None
         warn_of_unknown_keys(app, ArchiveConfig, ResolverConfig)
-        app.extensions[RESOLVER_EXTENSION] = ResolverState(
-            ResolverService(config, database, Notifier(app))
-        )
-        app.register_blueprint(
-            create_resolver_blueprint(config.service_ibi, config.registry), host=config.server_name
-        )
+        resolver = ResolverService(config, database, Notifier(app))
+        app.extensions[RESOLVER_EXTENSION] = ResolverState(resolver)
+        app.register_blueprint(create_resolver_blueprint(resolver), host=config.server_name)
         app.cli.add_command(ibi_resolver)
         hide_tables_from_host(app)
 

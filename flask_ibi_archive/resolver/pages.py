@@ -13,6 +13,7 @@ Source: federation FI-4.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from urllib.parse import unquote
@@ -48,8 +49,8 @@ from flask_ibi_archive.resolver.archives import (
     find_clashes,
 )
 from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
-from flask_ibi_archive.resolver.resolving import ResolutionRequest, find_own_archive
-from flask_ibi_archive.server.config import RESOLVER_EXTENSION
+from flask_ibi_archive.resolver.resolving import LocalArchive, ResolutionRequest, ResolverService
+from flask_ibi_archive.server.config import OWN_ARCHIVE, RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import alerts, hooks, requests, responses
 from flask_ibi_archive.server.web.texts import gettext, translate_reason
 
@@ -57,14 +58,12 @@ from flask_ibi_archive.server.web.texts import gettext, translate_reason
 REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
-def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> hooks.PageBlueprint:
+def create_resolver_blueprint(resolver: ResolverService) -> hooks.PageBlueprint:
     """Return the blueprint with all routes of a resolver.
 
     The names of the endpoints are ``ibi_resolver.<name>``.
-
-    :param service_ibi: the IBI of the resolver's service, in canonical case.
-    :param has_registry: True if the resolver has a document registry.
     """
+    config = resolver.config
     blueprint = hooks.PageBlueprint(
         RESOLVER_EXTENSION, "flask_ibi_archive.server.web", template_folder="templates"
     )
@@ -76,40 +75,27 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> h
     add_conflict_pages(blueprint)
 
     def add_service(state: BlueprintSetupState) -> None:
-        hooks.add_rule_for_all_methods(
-            state, "service", f"/{service_ibi}", answer_registration_request
-        )
+        path = f"/{config.service_ibi}"
+        hooks.add_rule_for_all_methods(state, "service", path, answer_registration_request)
 
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
-    if has_registry:
+    if config.registry:
         from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
 
         add_document_registry(blueprint)
-    blueprint.before_app_request(_start_following)
+    if config.follow:
+        # A process that serves no requests, such as the parent of the processes of a web server,
+        # does not read claims.
+        blueprint.before_app_request(resolver.follower_thread.start)
     blueprint.before_app_request(show_at_root)
-    blueprint.teardown_app_request(_store_metrics)
+    blueprint.teardown_app_request(lambda error: resolver.metrics.flush_if_due())
     answer = partial(
         hooks.answer_unrouted, _resolve_or_register, hooks.is_like_persistent_url, _count_malformed
     )
     blueprint.record_once(lambda state: hooks.answer_first(state.app, answer_former_link, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({hooks.RESOLVE: resolve}))
     return blueprint
-
-
-def _start_following() -> None:
-    """Start to read claims at the first request, if the settings want it.
-
-    A process that serves no requests, such as the parent of the processes of a web server, does not
-    read claims.
-    """
-    resolver = requests.current_resolver()
-    if resolver.config.follow:
-        resolver.follower_thread.start()
-
-
-def _store_metrics(error: BaseException | None) -> None:
-    requests.current_resolver().metrics.flush_if_due()
 
 
 def show_readiness() -> Response:
@@ -144,7 +130,8 @@ def resolve(
     """
     if refusal := hooks.refuse_registration_key():
         return refusal
-    archive, resolver = find_own_archive(), requests.current_resolver()
+    archive: LocalArchive | None = current_app.extensions.get(OWN_ARCHIVE)
+    resolver = requests.current_resolver()
     if archive is not None and not wanted.requires_original:
         response = archive.resolve(wanted, persistent_url, addresses, ranges)
         if response is not None:
@@ -205,8 +192,10 @@ def answer_former_link() -> Response | None:
     """
     target = requests.request_target()
     is_meant = former_links.is_named(target)
-    if not is_meant and _is_persistent_url(target):
-        return None
+    if not is_meant:
+        with suppress(MalformedPersistentUrl):
+            parse_persistent_target(target)
+            return None
     resolver = requests.current_resolver()
     # a former address is asked for at its own host, but never at that of the resolver; without
     # SERVER_NAME, each host may be that of the resolver
@@ -244,14 +233,6 @@ def find_written_link(target: str) -> str | None:
         return unquote(target.partition("?")[0].lstrip("/"))
     links = former_links.find_former_links(target, [])
     return str(links[0].alias) if links else None
-
-
-def _is_persistent_url(target: str) -> bool:
-    try:
-        parse_persistent_target(target)
-    except MalformedPersistentUrl:
-        return False
-    return True
 
 
 def _report_unknown(alias: str) -> Response:

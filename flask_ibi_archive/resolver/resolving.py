@@ -52,7 +52,7 @@ from random import random
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
-from flask import Response, current_app
+from flask import Response
 
 from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.languages import LanguageRange
@@ -86,7 +86,6 @@ from flask_ibi_archive.resolver.archives import (
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.failures import MetricsWriter
-from flask_ibi_archive.server.config import OWN_ARCHIVE
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.signals import NOBODY, Notifier
@@ -149,11 +148,6 @@ class LocalArchive(Protocol):
         ranges: tuple[LanguageRange, ...],
     ) -> Response | None:
         """Return a redirect to an item of the Archive; None if all Archives must be asked."""
-
-
-def find_own_archive() -> LocalArchive | None:
-    """Return the Archive of the current app, or None."""
-    return cast("LocalArchive | None", current_app.extensions.get(OWN_ARCHIVE))
 
 
 #: Reads the answers of the document registry to some questions from the IP addresses of a client.
@@ -363,20 +357,20 @@ class Resolution:
         """
         while (outcome := self._decide()) is None:
             self._wait()
+        source: ArchiveSource | None = None
         if isinstance(outcome, Redirect):
-            self._abandon()
-            return ResolutionResult(outcome, self._find_archive(outcome.source))
-        if outcome.kind is AlertKind.MISSING:
-            outcome = self._find_alternatives(outcome)
-        self._abandon()
-        is_removed = outcome.kind is AlertKind.REMOVED
-        archive = self._find_archive(outcome.sources[0]) if is_removed else None
-        return ResolutionResult(self._add_claimants(outcome), archive)
-
-    def _find_archive(self, source: ArchiveSource) -> Archive | None:
-        """Return the Archive from which an answer came; None if it came from an actor."""
-        archives = () if source.is_actor else self.archives.archives.values()
-        return next((one for one in archives if one.service_ibi == source.service), None)
+            source = outcome.source
+        else:
+            if outcome.kind is AlertKind.MISSING:
+                outcome = self._find_alternatives(outcome)
+            elif outcome.kind is AlertKind.REMOVED:
+                source = outcome.sources[0]
+            outcome = self._add_claimants(outcome)
+        if self._replies is not None and self._replies.pending:
+            self._replies.abandon()
+        archives = self.archives.archives.values() if source and not source.is_actor else ()
+        found = [one for one in archives if source and one.service_ibi == source.service]
+        return ResolutionResult(outcome, found[0] if found else None)
 
     # --- deciding --------------------------------------------------------------------------------
 
@@ -664,10 +658,6 @@ class Resolution:
             return asking.Failure(target, "failed with an internal error", self.clock() - started)
         found = [Pair(name, words) for name, words in pairs.items()]
         return asking.Reply(target, found, self.clock() - started)
-
-    def _abandon(self) -> None:
-        if self._replies is not None and self._replies.pending:
-            self._replies.abandon()
 
     # --- what an alert tells ---------------------------------------------------------------------
 
