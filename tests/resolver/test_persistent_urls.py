@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from flask import Flask
 from support.accesses import stored
 from support.archive_servers import Servers, http, servers
 from support.archives import SERVICE, archive_of, close, make_app
 from support.commands import command
-from support.loopback import serving
+from support.loopback import PATIENCE, serving
 from support.registries import KEY, a_registry
 from support.resolving import (
     ORIGINAL,
@@ -31,6 +34,7 @@ from support.resolving import (
 )
 from support.vectors import load
 from support.web import INSIDE, Answer, ask
+from werkzeug.serving import make_server
 
 from flask_ibi_archive import resolver
 from flask_ibi_archive.archive.archive import Archive
@@ -275,6 +279,21 @@ def test_a_registration_key_is_not_redirected(app: Flask, archive: TableArchive,
     assert status == 400
     assert "may only be sent to the resolver's service" in text
     assert archive.asked == []
+
+
+def test_keys_are_not_written_to_the_log_of_the_server(
+    app: Flask, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    server = make_server("127.0.0.1", 0, app)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(server.handle_request)
+        url = f"http://127.0.0.1:{server.port}{RESOLVER}"
+        requests.get(url, {"registrationkey": KEY}, timeout=PATIENCE)
+    server.server_close()
+    logging.getLogger("gunicorn.access").info("GET %s?registrationkey=%s", RESOLVER, KEY)
+    assert caplog.text.count("registrationkey=***") == 2
+    assert KEY not in caplog.text
 
 
 def test_the_service_has_the_configured_ibi(make: Callable[..., Flask]) -> None:

@@ -207,13 +207,13 @@ def test_the_same_prefix_in_different_databases_is_a_clash(
     assert not find_clashes(database)
 
 
-def test_both_administrators_get_one_email(
+def test_both_administrators_get_one_email_also_after_a_restart(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     with post_office() as post:
         config = a_config(**post.settings, IBI_RESOLVER_EMAIL="urlib@example.org")
-        registry = a_registry(database, config=config)
         for number in (0, 1, 1, 0):
+            registry = a_registry(database, config=config)  # as after a restart
             include(registry, number, mints=IBIP)
         [message] = post.receive()
         post.refuses["MAIL"] = "550 no"
