@@ -191,16 +191,6 @@ def test_the_claim_of_a_removal_counts_if_its_archive_is_silent(run: Run) -> Non
     assert told(resolver.resolve(wants(f"{X}!"))) is AlertKind.SILENT
 
 
-# --- required Originals --------------------------------------------------------------------------
-
-
-def test_two_claims_without_an_answer_are_a_suspicion(run: Run) -> None:
-    failure = http("", "500 No")
-    resolver, _ = run({X: failure}, {X: failure})
-    store_claims(resolver.database, {1: {X: ORIG}, 2: {X: ORIG}})
-    assert told(resolver.resolve(wants(f"{X}{ORIGINAL}"))) is AlertKind.SUSPECTS
-
-
 # --- the list in memory --------------------------------------------------------------------------
 
 

@@ -196,31 +196,24 @@ def test_one_process_follows_at_a_time(following: Following) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [{"key": "another"}, {"position": "1-2-3"}, {"epoch": "another"}]
+    ("table", "values"),
+    [
+        (FollowedArchive, {"key": "another"}),
+        (FollowedArchive, {"epoch": "5", "position": "1-2-3"}),
+        (FollowedArchive, {"epoch": "another"}),
+        (RegisteredArchive, {"included_at": None, "excluded_at": NOON}),
+    ],
 )
-def test_what_was_read_is_not_stored_if_something_else_is_stored_meanwhile(
-    following: Following, values: dict[str, str]
+def test_what_was_read_is_not_stored_if_the_archive_is_changed_meanwhile(
+    following: Following, table: Any, values: dict[str, Any]
 ) -> None:
     def change(target: str, head: str) -> bytes | None:
         with following.database.writing() as connection:
-            new = {"epoch": "5", "due_at": NOON + timedelta(1), **values}
-            connection.execute(update(FollowedArchive).values(new))
+            connection.execute(update(FollowedArchive).values(due_at=NOON + timedelta(1)))
+            connection.execute(update(table).values(values))
         return archive.answer(target, head)
 
     archive = following.include(a_claim(), answer=change)
-    following.follow()
-    assert following.names() == set()
-
-
-def test_what_was_read_of_an_archive_that_is_excluded_meanwhile_is_not_stored(
-    following: Following,
-) -> None:
-    def exclude(target: str, head: str) -> bytes | None:
-        with following.database.writing() as connection:
-            connection.execute(update(RegisteredArchive).values(included_at=None, excluded_at=NOON))
-        return archive.answer(target, head)
-
-    archive = following.include(a_claim(), answer=exclude)
     following.follow()
     assert following.names() == set()
 

@@ -33,7 +33,6 @@ from flask_ibi_archive.resolver.failures import (
     FailedName,
     MetricsWriter,
     delete_old_counts,
-    list_counts,
     store_counts,
 )
 from flask_ibi_archive.resolver.tables import FailedUrl, PrefixHolder
@@ -226,31 +225,24 @@ def test_counts_are_kept_for_thirteen_months(
     assert {day for day, _, _ in failed(database)} == {today, kept}
 
 
-def test_the_counts_of_a_month_are_listed_the_most_frequent_first(database: Database) -> None:
-    counted = {
-        FailedName(DAY, IBI, "unknown"): 1,
-        FailedName(DAY.replace(day=31), IBI, "unknown"): 4,
-        FailedName(DAY, OTHER, "silent"): 7,
-        FailedName(DAY - timedelta(days=1), IBI, "unknown"): 100,
-        FailedName(DAY + timedelta(days=31), IBI, "unknown"): 100,
-    }
-    with database.writing() as connection:
-        store_counts(connection, counted)
-        listed = list_counts(connection, DAY.replace(day=15))
-    assert listed == [(7, "silent", OTHER), (5, "unknown", IBI)]
-
-
-def test_the_command_lists_the_failures_of_a_month(tmp_path: Path) -> None:
+def test_the_command_lists_the_failures_of_a_month_the_most_frequent_first(tmp_path: Path) -> None:
     with app_over([], tmp_path) as app:
         resolver = resolver_of(app)
         with resolver.database.writing() as connection:
-            store_counts(connection, {FailedName(DAY, IBI, "unknown"): 3})
-        listed = command(app, "failures", "--month", "2026-03", group=ibi_resolver)
-        assert listed.lines == ["count\treason\tidentifier", f"3\tunknown\t{IBI}"]
-        [row] = json.loads(
-            command(app, "failures", "--month=2026-03", "--json", group=ibi_resolver).data
-        )
-        assert row == {"count": 3, "reason": "unknown", "identifier": IBI}
+            counted = {
+                FailedName(DAY, IBI, "unknown"): 1,
+                FailedName(DAY.replace(day=31), IBI, "unknown"): 4,
+                FailedName(DAY, OTHER, "silent"): 7,
+                FailedName(DAY - timedelta(days=1), IBI, "unknown"): 100,
+                FailedName(DAY + timedelta(days=31), IBI, "unknown"): 100,
+            }
+            store_counts(connection, counted)
+        words = "failures", "--month=2026-03"
+        listed = command(app, *words, group=ibi_resolver)
+        lines = ["count\treason\tidentifier", f"7\tsilent\t{OTHER}", f"5\tunknown\t{IBI}"]
+        assert listed.lines == lines
+        rows = json.loads(command(app, *words, "--json", group=ibi_resolver).data)
+        assert rows[1] == {"count": 5, "reason": "unknown", "identifier": IBI}
         assert "'2026'" in command(app, "failures", "--month", "2026", group=ibi_resolver).usage
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue_items import Scope
@@ -17,10 +17,8 @@ from flask_ibi_archive.core.protocol.languages import LanguageRange, find_langua
 from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request, parse_request
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_word
 from flask_ibi_archive.core.protocol.relations import SHAPES, parse_verb_list
-from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
-from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.core.resolution.choice import Analysis
-from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
+from flask_ibi_archive.core.protocol.url_list import UrlPair
+from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 
 from .stores import (
@@ -32,7 +30,6 @@ from .stores import (
     StoreMaker,
     identifiers_of,
     is_dublin_core,
-    make_facts,
     rep_of,
     see,
     step,
@@ -57,6 +54,7 @@ PREFERENCES = (
 )
 FILES = ("",) * 6 + ("/a.txt", "/a%20b.txt", "/dados/tabela%201.csv", "/missing")
 
+#: The address of an Archive with all items.
 WHOLE = "whole.example"
 USER = "192.0.2.1"
 KEY = "1234567890-0123456789"
@@ -136,55 +134,9 @@ def on_the_wire(question: Question, user: str = USER) -> UrlRequest:
     return request
 
 
-# --- the same with the class Analysis ------------------------------------------------------------
-
-Archive = Callable[[Question], "dict[str, tuple[str, ...]]"]
-
-
-@dataclass
-class Resolution:
-    """The outcome and the rounds of a resolution."""
-
-    outcome: Redirect | Alert
-    rounds: list[tuple[Question, ...]] = field(default_factory=list)
-
-    @property
-    def url(self) -> str | None:
-        """The URL of the redirect without the address of its Archive, or None."""
-        return without_address(self.outcome.url) if isinstance(self.outcome, Redirect) else None
-
-
 def without_address(url: str | None) -> str | None:
     """Return a URL with the same host for all Archives."""
     return url and re.sub(r"^http://(whole|archive[0-9])\.example", "http://here", url)
-
-
-def resolve(
-    archives: Sequence[tuple[ArchiveSource, Archive]],
-    wanted: PersistentUrl,
-    ranges: Sequence[LanguageRange],
-    random_: random.Random,
-    silent: Sequence[ArchiveSource] = (),
-) -> Resolution:
-    """Resolve with the answers of some Archives, in random order.
-
-    :param silent: Archives that do not answer.
-    """
-    analysis = Analysis(wanted, ranges)
-    rounds: list[tuple[Question, ...]] = []
-    while True:
-        rounds.append(analysis.questions)
-        asked = [(one, question) for one in archives for question in analysis.questions]
-        for (source, archive), question in random_.sample(asked, len(asked)):
-            redirect = analysis.add_answer(Answer(source, question, archive(question)))
-            if redirect is not None:
-                return Resolution(redirect, rounds)
-        for source in silent:
-            for question in analysis.questions:
-                analysis.add_silence(source, question, None)
-        outcome = analysis.finish_round(len(silent), len(archives) + len(silent))
-        if not isinstance(outcome, NextRound):
-            return Resolution(outcome, rounds)
 
 
 def as_read(pairs: Iterable[UrlPair]) -> dict[str, tuple[str, ...]]:
@@ -193,18 +145,6 @@ def as_read(pairs: Iterable[UrlPair]) -> dict[str, tuple[str, ...]]:
         name: tuple(map(encode_word, (value,) if isinstance(value, str) else value))
         for name, value in pairs
     }
-
-
-def memory_archive(
-    catalogue: MemoryCatalogue, facts: ArchiveFacts, user: str = USER
-) -> tuple[ArchiveSource, Archive]:
-    """Return an Archive in memory."""
-
-    def answer(question: Question) -> dict[str, tuple[str, ...]]:
-        request = on_the_wire(question, user)
-        return as_read(answer_url_request(catalogue, request, facts, lambda item: KEY))
-
-    return ArchiveSource(facts.service[1], facts.address), answer
 
 
 # --- splitting -----------------------------------------------------------------------------------
@@ -338,28 +278,3 @@ def _find_chains(world: MemoryCatalogue) -> list[set[int]]:
             for member in union:
                 chains[member] = union
     return chains
-
-
-def memory_archives(
-    network: Network, random_: random.Random, user: str = USER
-) -> list[tuple[ArchiveSource, Archive]]:
-    """Return an Archive in memory for each part of a network."""
-    found = []
-    for number, part in enumerate(network.parts):
-        facts = make_facts(
-            f"archive{number}.example",
-            service_of(number),
-            None,
-            filter_url_list=random_.random() < 0.7,
-            follow_editions=network.follows[number],
-        )
-        found.append(memory_archive(MemoryCatalogue(part), facts, user))
-    return found
-
-
-def whole_archive(
-    records: Iterable[Json], filtered: bool, user: str = USER
-) -> tuple[ArchiveSource, Archive]:
-    """Return one Archive with all records."""
-    facts = make_facts(WHOLE, service_of(9), None, filter_url_list=filtered)
-    return memory_archive(MemoryCatalogue(records), facts, user)

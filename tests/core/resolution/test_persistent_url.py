@@ -14,7 +14,6 @@ from support.verb_lists import VERB_LISTS
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.relations import (
-    SHAPES,
     VerbList,
     format_verb_list,
     parse_relation,
@@ -41,31 +40,9 @@ BASE = "http://urlib.net"
 ITEM = "8JMKD3MGP8W/35MMLL8"
 NAME = "iconet.com.br/banon/2009/09.09.22.01"
 
-# [R] Table 6.2, in the words of Table 7.5
-MODIFIERS = {
-    ":": ".metadata",
-    ":+": ".metadata.translation",
-    "!": ".lastedition",
-    "!+": ".lastedition.translation",
-    "!:": ".lastedition.metadata",
-    "!+:": ".lastedition.translation.metadata",
-    "!:+": ".lastedition.metadata.translation",
-    "!+:+": ".lastedition.translation.metadata.translation",
-    "+": ".translation",
-    "+!": ".translation.lastedition",
-    "+:": ".translation.metadata",
-    "+!:": ".translation.lastedition.metadata",
-    "+:+": ".translation.metadata.translation",
-    "+!:+": ".translation.lastedition.metadata.translation",
-}
-
 
 def read(target: str) -> PersistentUrl:
     return parse_persistent_target(f"/{target}")
-
-
-def relation_of(target: str) -> str:
-    return read(target).verbs.relation.name
 
 
 def get_outcome(
@@ -111,12 +88,6 @@ def test_a_text_that_is_not_a_persistent_url_is_refused(text):
     assert isinstance(caught.value, PeerProtocolError)
 
 
-@pytest.mark.rule("R61-04")
-def test_the_modifiers_are_those_of_table_6_2():
-    assert sorted(MODIFIERS) == sorted(VECTORS["modifiers"])
-    assert sorted(parse_relation(name).shape for name in MODIFIERS.values()) == sorted(SHAPES)[1:]
-
-
 @pytest.mark.rule("R61-02", "R61-03", "R61-04", "R61-08")
 @pytest.mark.parametrize("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
 @pytest.mark.parametrize(
@@ -127,21 +98,6 @@ def test_every_modifier_has_its_relation_after_every_form_of_ibi(ibi, modifier, 
         url = read(ibi + modifier + rest)
         assert (url.ibi.text, url.verbs) == (ibi, VerbList(parse_relation(relation)))
         assert format_persistent_target(url) == f"/{ibi}{modifier}{rest}"
-
-
-@pytest.mark.rule("R61-05")
-def test_the_signs_have_parameters():
-    assert (
-        relation_of(f"{ITEM}!+(pt-BR):(BibINPE)+(en)/x")
-        == ".lastedition.translation(pt-BR).metadata(BibINPE).translation(en)"
-    )
-
-
-@pytest.mark.rule("R61-13")
-def test_example_6_5_is_the_second_url_of_example_6_4():
-    assert read(f"{ITEM}?ibiurl.verblist=GetLastEdition+GetMetadata(oai_dc)") == read(
-        f"{ITEM}!:(oai_dc)"
-    )
 
 
 @pytest.mark.rule("R62-03")
@@ -256,12 +212,6 @@ def test_the_grammar_of_relations_applies_to_all_verbs_together(modifier, verb_l
 def test_two_question_marks_are_the_old_form_of_a_colon(written, meant):
     for ibi in (ITEM, NAME):
         assert read(ibi + written) == read(ibi + meant)
-
-
-@pytest.mark.rule("D3-02")
-@pytest.mark.parametrize("rest", [":??", "!:??", ":+??", "%3F%3F??", "%3F%3F%3F"])
-def test_metadata_have_no_metadata(rest):
-    assert "may not follow" in refusal_of(ITEM + rest).rule
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -429,13 +379,6 @@ def test_any_text_is_a_persistent_url_or_an_error_of_one_line(text, front):
 def test_a_user_may_type_a_whole_persistent_url_or_the_part_after_the_host(text):
     assert read_persistent_url(text) == read(f"{ITEM}!:")
     assert is_persistent_url(text) is text.lower().startswith("http")
-
-
-def test_the_error_names_a_wrong_value_of_a_parameter():
-    refusal = refusal_of(f"{ITEM}?ibiurl.requireditemstatus={'x' * 100}")
-    assert f"ibiurl.requireditemstatus is '{'x' * 80}'; the only allowed value is Original" in str(
-        refusal
-    )
 
 
 LONG = [
