@@ -39,6 +39,7 @@ Source: [G] 5 and 6, Algorithm 4.
 from __future__ import annotations
 
 import itertools
+import json
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +48,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam, func, select, text, true, union_all, update
+from sqlalchemy.sql import operators
 
 from flask_ibi_archive.archive.items.tables import (
     ArchiveRow,
@@ -267,9 +270,14 @@ def _make_store() -> Any:
         ReservationRow.rep: true(),
         ReservationRow.ibip: true(),
     }
+    # a text, because a list would be made a text for each condition
+    labels = bindparam("labels", type_=sa.Text)
     used = union_all(
         *(
-            select(column.label("label")).where(dialects.is_listed(column, "labels"), condition)
+            select(column.label("label")).where(
+                dialects.IsListed(column.expression, labels, operators.in_op, sa.Boolean()),
+                condition,
+            )
             for column, condition in conditions.items()
         )
     ).subquery()
@@ -324,7 +332,7 @@ def store_last_date(
         "rep": rep,
         "ibip": ibip,
         "date": format_decimal(date),
-        "labels": [label for new in minted for label in (new.rep, new.ibip)],
+        "labels": json.dumps([label for new in minted for label in (new.rep, new.ibip)]),
     }
     rows = connection.scalars(_STORE, values)
     used = {label for labels in rows if labels for label in labels.split()}

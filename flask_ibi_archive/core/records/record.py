@@ -597,10 +597,22 @@ def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[Fie
     if has_identifier and record.rep is None and record.ibip is None:
         yield FieldError("rep", "an item needs a rep, an ibip or both")
     own = record.identifiers
-    for identifier in _find_repeated(own):
-        yield FieldError("aliases", f"{identifier} is already an identifier of the item")
-    yield from find_wrong_names(record)
-    yield from _find_conflicts_with_state(record)
+    if record.aliases or record.same_as:
+        for identifier in _find_repeated(own):
+            yield FieldError("aliases", f"{identifier} is already an identifier of the item")
+        yield from find_wrong_names(record)
+    state, but = record.state, f"; the state of this item is {record.state}"
+    if state == State.COPY and record.original_archive is None:
+        reason = "a Copy must have the service IBI of the Archive of its Original"
+        yield FieldError("original_archive", reason)
+    if state != State.COPY and record.original_archive is not None:
+        yield FieldError("original_archive", f"only a Copy may have an original_archive{but}")
+    if state == State.DELETED and record.timestamp is None:
+        yield FieldError("timestamp", "a Deleted item must have the time of its removal")
+    if state != State.DELETED and record.tombstone is not None:
+        yield FieldError("tombstone", f"only a Deleted item may have a tombstone{but}")
+    if state == State.DELETED and record.embargo is not None:
+        yield FieldError("embargo", "a Deleted item has no files, and therefore no embargo")
     if record.formats and record.content_type != "Metadata":
         yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
     paths = [file.path for file in record.files]
@@ -637,21 +649,6 @@ def _find_repeated(texts: Sequence[str]) -> list[str]:
     if len(set(texts)) == len(texts):
         return []
     return [text for text, times in Counter(texts).items() if times > 1]
-
-
-def _find_conflicts_with_state(record: Record) -> Iterator[FieldError]:
-    state, but = record.state, f"; the state of this item is {record.state}"
-    if state == State.COPY and record.original_archive is None:
-        reason = "a Copy must have the service IBI of the Archive of its Original"
-        yield FieldError("original_archive", reason)
-    if state != State.COPY and record.original_archive is not None:
-        yield FieldError("original_archive", f"only a Copy may have an original_archive{but}")
-    if state == State.DELETED and record.timestamp is None:
-        yield FieldError("timestamp", "a Deleted item must have the time of its removal")
-    if state != State.DELETED and record.tombstone is not None:
-        yield FieldError("tombstone", f"only a Deleted item may have a tombstone{but}")
-    if state == State.DELETED and record.embargo is not None:
-        yield FieldError("embargo", "a Deleted item has no files, and therefore no embargo")
 
 
 def _find_conflicting_translations(record: Record) -> Iterator[FieldError]:
