@@ -771,15 +771,16 @@ class HasContext(Protocol):
         """The same objects, also if the items are in the catalogue of the host."""
 
 
-def canonicalize(ibi: str) -> str:
-    """Return an identifier in canonical case.
+def canonicalize(ibi: str | Identified) -> str:
+    """Return the identifier of an item in canonical case; see :func:`require_ibi`.
 
     :raises UnknownItem: if the text is not a valid identifier.
     """
+    text = ibi if isinstance(ibi, str) else require_ibi(ibi)
     try:
-        return parse_identifier(ibi).text
+        return parse_identifier(text).text
     except IdentifierError as error:
-        raise UnknownItem(quoted(ibi)) from error
+        raise UnknownItem(quoted(text)) from error
 
 
 def find_item(store: write.ItemStore, ibi: str) -> read.Owner:
@@ -931,9 +932,7 @@ class UpdateBatch:
 
     def _read(self, items: Collection[int]) -> None:
         """Read items. Call the edits of items whose records have changed since the last call."""
-        listed = [*items]
-        for start in range(0, len(listed), BATCH):
-            part = listed[start : start + BATCH]
+        for part in batched(items, BATCH):
             for item_id, item in self._store.reader.read_items(part).items():
                 before, known = item.record, self.updates.get(item_id)
                 if known is None or known.before != before:
@@ -984,8 +983,8 @@ class UpdateBatch:
     def write(self, now: datetime) -> None:
         """Store the new records."""
         simple = [new for item_id, new in self.updates.items() if item_id not in self._related]
-        for start in range(0, len(simple), BATCH):
-            self._store.replace(simple[start : start + BATCH], now)
+        for part in batched(simple, BATCH):
+            self._store.replace(part, now)
         for new in self.updates.values():
             if new.item_id in self._related:
                 update_item(self._store, new, now)
@@ -1356,7 +1355,7 @@ def release(archive: HasContext, ibi: str | Identified) -> None:
 
     :raises StorageError: if the identifier is not reserved for a draft of this Archive.
     """
-    text = canonicalize(require_ibi(ibi))
+    text = canonicalize(ibi)
     context = archive.own_context
     with context.transaction(text) as store:
         read.settle_reservation(
@@ -1405,7 +1404,7 @@ def edit(
     :raises RuleBroken: if a rule does not allow the change.
     :raises StorageError: if the item is not an Original.
     """
-    context, text = archive.context, canonicalize(require_ibi(ibi))
+    context, text = archive.context, canonicalize(ibi)
     for name in changes:
         if name not in EDITABLE:
             raise TypeError(
@@ -1497,7 +1496,7 @@ def change_names(
     :raises StorageError: if the item has not a name to remove, or if another item has a name to
         add.
     """
-    context, text = archive.context, canonicalize(require_ibi(ibi))
+    context, text = archive.context, canonicalize(ibi)
     new, old = list(map(parse_other_name, add)), list(map(parse_other_name, remove))
     now, changed = context.now(), 0
 
@@ -1649,7 +1648,7 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
     :raises StorageError: if the item is not an Original, or if the state of the item in the
         target Archive does not allow a Copy.
     """
-    context, text = archive.context, canonicalize(require_ibi(ibi))
+    context, text = archive.context, canonicalize(ibi)
     with context.transaction(text) as store:
         if to is not None:
             source, target = context.archive, context.get_archive(store.connection, to)
@@ -1706,7 +1705,7 @@ def transfer(
         would break.
     :raises StorageError: if the item is not an Original.
     """
-    context, text = archive.context, canonicalize(require_ibi(ibi))
+    context, text = archive.context, canonicalize(ibi)
     with context.transaction(text) as store:
         target = context.get_archive(store.connection, to)
         if target.id == context.archive.id:

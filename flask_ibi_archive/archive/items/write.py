@@ -231,14 +231,6 @@ def find_same_as_holders(
     return holders
 
 
-def explain_taken(alias: str, holder: str) -> str:
-    """Return the message that an alias belongs to another item.
-
-    :param holder: an identifier of the other item.
-    """
-    return f"{alias} already belongs to {holder}; an alias belongs to one item of the Archive"
-
-
 def keep_same_as(record: Record, before: Record) -> Record:
     """Return a record that also has the aliases that the item had.
 
