@@ -255,12 +255,6 @@ def test_a_refused_operation_changes_nothing(archives: list[Archive]) -> None:
         assert dump(first.database) == before, number
 
 
-def test_an_identifier_in_another_case_names_the_same_item(archive: Archive) -> None:
-    item = archive.deposit(ItemRecord(language="pt"))
-    archive.edit(item.rep, translations={"pt": item.rep.upper()})
-    assert record_of(archive, item.rep).language == "pt"
-
-
 def test_a_field_that_can_not_be_edited_is_a_programming_error(archive: Archive) -> None:
     item = archive.deposit(ItemRecord())
     with pytest.raises(TypeError, match="state"):
