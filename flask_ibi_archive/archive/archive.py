@@ -17,8 +17,8 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.accesses import statistics as access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import take_acknowledgment
 from flask_ibi_archive.archive.claims import Claims
-from flask_ibi_archive.archive.harvest.harvesting import describe_items
 from flask_ibi_archive.archive.harvest.messages import HarvestSets
+from flask_ibi_archive.archive.harvest.oai_pmh import describe_items
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems, RecordCatalogue
 from flask_ibi_archive.archive.items import archives, changes, operations
 from flask_ibi_archive.archive.items.files import FileStore

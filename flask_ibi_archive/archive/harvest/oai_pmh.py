@@ -1,26 +1,377 @@
-"""Answers harvesters (OAI-PMH)."""
+"""Lists the changes of items with their descriptions, and answers harvesters (OAI-PMH)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hashlib import sha256
+from time import monotonic
+from typing import TYPE_CHECKING, TypeAlias
 
 from flask import Response, abort, request
 from itsdangerous import BadData, URLSafeSerializer
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
+from sqlalchemy import ColumnElement, Connection, func, select
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
-from flask_ibi_archive.archive.harvest import harvesting, messages
-from flask_ibi_archive.archive.harvest.messages import PREFIX, TOKEN, HarvestError
+from flask_ibi_archive.archive.harvest import messages
+from flask_ibi_archive.archive.harvest.messages import HarvestError
+from flask_ibi_archive.archive.items import changes, read
 from flask_ibi_archive.archive.items.access import HostFunctionFailed, cannot_write, logging_failure
-from flask_ibi_archive.archive.items.changes import EPOCH
+from flask_ibi_archive.archive.items.changes import EPOCH, Appearance, Change
 from flask_ibi_archive.archive.items.pages import answering, write_metadata
-from flask_ibi_archive.archive.service.catalogue import CannotList
+from flask_ibi_archive.archive.items.tables import Item
+from flask_ibi_archive.archive.service.catalogue import CannotList, RecordSource
 from flask_ibi_archive.core.protocol.hosts import extract_host
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.formats import MetadataFormat
+from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.web import responses
 from flask_ibi_archive.server.web.requests import current_archive
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+
+#: If a request finds no changes, and the end of the log is behind the clock by MAX_LAG, the request
+#: moves the end. It waits at most LOCK_TIMEOUT seconds for other writers.
+MAX_LAG, LOCK_TIMEOUT = timedelta(minutes=1), 0.1
+
+#: A change in a host's catalogue may be committed this long after the time that it states.
+MAX_DELAY = timedelta(minutes=5)
+
+#: One request skips at most this number of records that can't be written. If there are more, the
+#: function that writes the format is wrong, rather than the items.
+MAX_SKIPPED = 1_000
+
+
+class UnfinishedLog(Exception):
+    """So many items have changed that a list can't be complete yet; a later request continues."""
+
+
+def describe_items(
+    archive: Archive, connection: Connection, items: Sequence[int]
+) -> dict[int, Appearance]:
+    """Return what harvesters see of items.
+
+    An item without a title can't be described in oai_dc as aggregators demand. Since OAI-PMH
+    demands oai_dc of every item (2.0, 2.3), harvesters see such an item when it has a title.
+    """
+    appearances = {}
+    for item_id, work in read.read_works(archive, connection, items).items():
+        if work.has_title:
+            sets = f" {' '.join(sorted(archive.sets.list_sets(work)))} "
+            digest = sha256(f"{work!r}{sets}".encode(errors="surrogatepass")).hexdigest()
+            appearances[item_id] = Appearance(sets, digest)
+    return appearances
+
+
+class StoredHarvests:
+    """The changes of the items in the tables of this package; see :mod:`.items.changes`."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._archive_id = archive.served().id
+        self._end, self._has_notes = EPOCH, False
+        self._deadline = monotonic() + changes.PUBLISHING_SHARE * archive.config.database_timeout
+
+    def publish(self) -> datetime:
+        """Number the changes since the last request.
+
+        :returns: the time that the answer states: all later changes get this datestamp or a later
+            one, and no answer states a time in the future of its server.
+        """
+        database, now = self._archive.database, self._archive.own_context.now()
+        self._end, self._has_notes = database.read(
+            lambda connection: changes.read_end(connection, self._archive_id)
+        )
+        if self._has_notes:
+            self._number_changes()
+        elif now - self._end >= MAX_LAG:
+            with suppress(NotReady):  # for example if the database is read-only, or locked
+                with database.writing(LOCK_TIMEOUT) as connection:
+                    _, end = changes.move_end(connection, self._archive_id, now)
+                self._end = end
+        return min(self._end, now)
+
+    def publish_more(self, until: datetime | None = None) -> bool:
+        """Number further changes.
+
+        :param until: the latest datestamp that the caller wants, or None.
+        :returns: False if all changes that the caller wants have numbers.
+        :raises UnfinishedLog: if this request has no more time.
+        """
+        if not self._has_notes or (until is not None and until < self._end):
+            return False
+        if monotonic() >= self._deadline:
+            raise UnfinishedLog
+        self._number_changes()
+        return True
+
+    def _number_changes(self) -> None:
+        with self._archive.database.writing() as connection:
+            self._end, self._has_notes = self._archive.number_changes(connection)
+
+    def list_records(
+        self, selection: messages.Selection, limit: int, with_works: bool
+    ) -> list[messages.HarvestedRecord]:
+        """Return the first records of a selection.
+
+        :param limit: the maximum number of records.
+        :param with_works: True to read also the descriptions of the items.
+        """
+        return self._read(self._find_conditions(selection), limit, with_works)
+
+    def find_record(self, ibi: str) -> messages.HarvestedRecord | None:
+        """Return the record of an item; None if harvesters must not see the item.
+
+        :param ibi: an identifier of the item in canonical case.
+        """
+        owners = self._archive.database.read(
+            lambda connection: read.find_owners(connection, self._archive_id, [ibi])
+        )
+        if ibi not in owners:
+            return None
+        conditions = [Change.item_id == owners[ibi].id, Change.is_deleted.is_not(None)]
+        # the item may be new, and have no number yet
+        while not (records := self._read(conditions, 1, True)) and self.publish_more():
+            pass
+        return next(iter(records), None)
+
+    def _read(
+        self, conditions: Sequence[ColumnElement[bool]], limit: int, with_works: bool
+    ) -> list[messages.HarvestedRecord]:
+        """Return the first records with conditions; see :meth:`list_records`."""
+        ibi, datestamp = func.coalesce(Item.ibip, Item.rep), changes.select_datestamp()
+        statement = (
+            select(Change.item_id, Change.number, Change.is_deleted, Change.sets)
+            .add_columns(ibi.label("ibi"), datestamp.label("datestamp"))
+            .join(Item, Item.id == Change.item_id)
+            .where(*conditions)
+            .order_by(Change.number)
+            .limit(limit)
+        )
+
+        database, works, pending = self._archive.database, {}, []
+        if with_works:
+            with database.snapshot() as connection:
+                rows = connection.execute(statement).all()
+                live = [row.item_id for row in rows if not row.is_deleted]
+                works = read.read_works(self._archive, connection, live) if live else {}
+                pending = changes.find_pending(connection, live) if live else []
+        else:
+            rows = database.read_rows(statement)
+        if pending:
+            with database.writing() as connection:
+                changes.renew(connection, self._archive_id, pending)
+            self._has_notes = True
+        records = []
+        for row in rows:
+            # an item without a work was deleted or hidden after its change was numbered
+            is_deleted = row.is_deleted or (with_works and row.item_id not in works)
+            sets = tuple(spec for spec in row.sets.split() if spec != messages.THESES)
+            found = row.ibi, row.datestamp, is_deleted, sets, (row.datestamp, row.number)
+            records.append(messages.HarvestedRecord(*found, works.get(row.item_id)))
+        return records
+
+    def count(self, selection: messages.Selection) -> int | None:
+        """Return the number of records of a selection."""
+        statement = select(func.count()).where(*self._find_conditions(selection))
+        return self._archive.database.read(lambda connection: connection.scalar(statement))
+
+    def _find_conditions(self, selection: messages.Selection) -> list[ColumnElement[bool]]:
+        """Return the conditions for the changes of a selection."""
+        conditions = changes.is_within(self._archive_id, selection.since, selection.until)
+        conditions.append(Change.is_deleted.is_not(None))
+        # a set has a space before and after it, so that this finds whole names only
+        conditions += [
+            func.replace(Change.sets, f" {spec} ", "") != Change.sets for spec in selection.specs
+        ]
+        if selection.after is not None:
+            conditions.append(Change.number > selection.after[1])
+        return conditions
+
+    def list_types(self) -> list[str]:
+        """Return the sets of types that have or had members."""
+        statement = select(Change.sets).where(Change.archive_id == self._archive_id).distinct()
+        rows = self._archive.database.read_rows(statement)
+        return sorted({spec for row in rows for spec in row.sets.split()} & messages.TYPES.keys())
+
+    def find_earliest(self) -> datetime | None:
+        """Return the earliest datestamp; None if there are no records."""
+        is_seen = Change.archive_id == self._archive_id, Change.is_deleted.is_not(None)
+        datestamps = select(changes.select_datestamp()).select_from(Change).where(*is_seen)
+        statement = datestamps.order_by(Change.number).limit(1)
+        return self._archive.database.read(lambda connection: connection.scalar(statement))
+
+
+class HostHarvests:
+    """The changes of the items in the catalogue of a host."""
+
+    def __init__(self, archive: Archive, records: RecordSource) -> None:
+        self._archive = archive
+        self._records = records
+
+    def publish(self) -> datetime:
+        """Return the time that the answer states.
+
+        The time is so early that the next visit of the harvester also finds late commits.
+        """
+        return self._archive.clock() - MAX_DELAY
+
+    def publish_more(self, until: datetime | None = None) -> bool:
+        """Return False, because there is no log."""
+        return False
+
+    def list_records(
+        self, selection: messages.Selection, limit: int, with_works: bool
+    ) -> list[messages.HarvestedRecord]:
+        """Return the first records of a selection; see :meth:`StoredHarvests.list_records`."""
+        records: list[messages.HarvestedRecord] = []
+        after: tuple[datetime, str] | None = selection.after  # type: ignore[assignment]
+        while True:
+            batch = list(self._records.iterate_changes(selection.since, after, limit))
+            for after, item in batch:
+                # datestamps are whole seconds, but the times of the catalogue may be more precise
+                datestamp = after[0].replace(microsecond=0)
+                if selection.until is not None and datestamp > selection.until:
+                    return records
+                if record := self._describe(item, after, selection.specs):
+                    records.append(record)
+                    if len(records) == limit:
+                        return records
+            if len(batch) < limit:
+                return records
+
+    def find_record(self, ibi: str) -> messages.HarvestedRecord | None:
+        """Return the record of an item; None if harvesters must not see the item."""
+        item = self._records.find_record(ibi)
+        if item is None:
+            return None
+        assert item.timestamp is not None  # parse_catalogue_record() has checked this
+        return self._describe(item, (item.timestamp, ""))
+
+    def _describe(
+        self, item: Record | None, position: tuple[datetime, str], specs: Sequence[str] = ()
+    ) -> messages.HarvestedRecord | None:
+        """Return the record of an item; None if harvesters must not see it, or it is in no set.
+
+        :param specs: the sets to all of which the item must belong.
+        """
+        is_deleted = item is not None and item.state == State.DELETED
+        if item is None or not (is_deleted or read.is_public(item)):
+            return None
+        work = read.describe_host_item(self._archive, self._records.find_record, item)
+        sets = self._archive.sets.list_sets(work)
+        # an item without a title can't be described in oai_dc; a deleted one is not described
+        if not (is_deleted or work.has_title) or not sets.issuperset(specs):
+            return None
+        datestamp = position[0].replace(microsecond=0)
+        shown = tuple(sorted(sets - {messages.THESES}))
+        ibi, described = item.ibip or item.identifiers[0], None if is_deleted else work
+        return messages.HarvestedRecord(ibi, datestamp, is_deleted, shown, position, described)
+
+    def count(self, selection: messages.Selection) -> int | None:
+        """Return None, because only reading all records would tell."""
+        return None
+
+    def list_types(self) -> list[str]:
+        """Return the sets of all types, for the same reason."""
+        return [*messages.TYPES]
+
+    def find_earliest(self) -> datetime | None:
+        """Return the earliest datestamp; None if there are no records."""
+        first = next(self._records.iterate_changes(None, None, 1), None)
+        return None if first is None else first[0][0].replace(microsecond=0)
+
+
+Harvests: TypeAlias = StoredHarvests | HostHarvests
+
+
+def open_harvests(archive: Archive) -> Harvests:
+    """Return the changes of the items of an Archive."""
+    records = archive.items.records
+    if records is None:
+        return StoredHarvests(archive)
+    return HostHarvests(archive, records)
+
+
+@dataclass
+class Part:
+    """A part of a list.
+
+    :ivar entries: the records, as the writer has written them.
+    :ivar skipped: the number of records that the writer could not write.
+    :ivar rest: the selection of the rest of the list; None at the end of the list.
+    """
+
+    entries: list[str] = field(default_factory=list)
+    skipped: int = 0
+    rest: messages.Selection | None = None
+
+
+def list_part(
+    harvests: Harvests,
+    selection: messages.Selection,
+    limit: int,
+    with_works: bool,
+    write: Callable[[messages.HarvestedRecord], str],
+) -> Part:
+    """Return the next part of a list.
+
+    The next part must not be empty (OAI-PMH 2.0, 3.5). Therefore a part has a rest only if a later
+    record can be written. After :data:`MAX_SKIPPED` records that can't be written, the search ends.
+
+    :param limit: the maximum number of records in the part.
+    :param write: writes a record; it raises HostFunctionFailed if this is impossible.
+    """
+    part = Part()
+    position = selection.after
+    for record in _iterate_records(harvests, selection, limit + 1, with_works):
+        try:
+            entry = write(record)
+        except HostFunctionFailed:
+            part.skipped += 1
+        else:
+            if len(part.entries) == limit:
+                part.rest = replace(selection, after=position)
+                break
+            part.entries.append(entry)
+        position = record.position
+        if part.skipped == MAX_SKIPPED:
+            part.rest = replace(selection, after=position)
+            break
+    is_empty = not part.entries and not part.skipped
+    if is_empty and selection.after is not None and selection.until is not None:
+        # The part must not be empty, but all remaining records have changed again, and are now
+        # later than the argument until. Therefore the first of them is returned nevertheless.
+        part = list_part(harvests, replace(selection, until=None), 1, with_works, write)
+        part.rest = None
+    return part
+
+
+def _iterate_records(
+    harvests: Harvests, selection: messages.Selection, limit: int, with_works: bool
+) -> Iterator[messages.HarvestedRecord]:
+    """Yield all records of a selection.
+
+    :param limit: the number of records that are read together.
+    """
+    while True:
+        records = harvests.list_records(selection, limit, with_works)
+        yield from records
+        if records:
+            selection = replace(selection, after=records[-1].position)
+        if len(records) < limit and not harvests.publish_more(selection.until):
+            return
+
+
+# --- answers --------------------------------------------------------------------------------------
+
 
 #: The number of records in a response.
 PART = 100
@@ -35,7 +386,7 @@ def answer_harvester() -> Response:
     base_url = f"{archive.addresses.base}/ibi/oai"
     arguments: dict[str, str] = {}
     try:
-        harvests = harvesting.open_harvests(archive)
+        harvests = open_harvests(archive)
         response_date = archive.clock()
         try:
             arguments = messages.parse_arguments(_read_pairs())
@@ -47,7 +398,7 @@ def answer_harvester() -> Response:
             body = messages.write_error(error)
     except CannotList:
         abort(404)
-    except harvesting.UnfinishedLog:
+    except UnfinishedLog:
         # a list must not be empty; harvesters ask again (OAI-PMH 2.0, 3.1.2.2)
         raise ServiceUnavailable(retry_after=int(responses.RETRY_AFTER)) from None
     repeated = messages.select_repeatable(arguments)
@@ -79,9 +430,7 @@ class _Answer:
     :param base_url: the URL of the OAI-PMH interface.
     """
 
-    def __init__(
-        self, harvests: harvesting.Harvests, sets: messages.HarvestSets, base_url: str
-    ) -> None:
+    def __init__(self, harvests: Harvests, sets: messages.HarvestSets, base_url: str) -> None:
         self._harvests = harvests
         self._base_url = base_url
         self._config: ArchiveConfig = current_archive().config
@@ -131,12 +480,12 @@ class _Answer:
         )
 
     def _list_sets(self, arguments: Mapping[str, str]) -> str:
-        if TOKEN in arguments:
+        if messages.TOKEN in arguments:
             raise messages.bad_token()
         return messages.write_sets(self._sets.list_names(self._harvests.list_types()))
 
     def _get_record(self, arguments: Mapping[str, str]) -> str:
-        format = self._find_format(arguments[PREFIX])
+        format = self._find_format(arguments[messages.PREFIX])
         harvested = self._find(arguments)
         if not _is_provided(harvested, format):
             raise HarvestError("cannotDisseminateFormat", f"{format.name} describes theses alone")
@@ -156,7 +505,7 @@ class _Answer:
 
     def _list(self, arguments: Mapping[str, str]) -> str:
         """Return the answer to ListIdentifiers or ListRecords."""
-        verb, token = arguments["verb"], arguments.get(TOKEN)
+        verb, token = arguments["verb"], arguments.get(messages.TOKEN)
         selection = (
             messages.parse_selection(arguments) if token is None else self._read_token(token)
         )
@@ -169,7 +518,7 @@ class _Answer:
                 return self._write_record(record, format)
             return messages.write_header(self._host, record)
 
-        part = harvesting.list_part(self._harvests, selection, PART, with_works, write)
+        part = list_part(self._harvests, selection, PART, with_works, write)
         if part.skipped and not part.entries:
             raise HarvestError(
                 "cannotDisseminateFormat",

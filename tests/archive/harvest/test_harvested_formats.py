@@ -18,7 +18,7 @@ from support.harvesting import find_errors, harvest, texts
 
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.harvest import harvesting, oai_pmh
+from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.core.records.work import Work
 
 NOTE = "http://a.example/note"
@@ -155,7 +155,7 @@ def test_a_harvester_reaches_the_end_whichever_records_cant_be_written(
     broken.clear()
     assert titles(ask(app, "ListRecords", resumptionToken=token)) == ["Snow"]
     # a request does not search the whole Archive
-    monkeypatch.setattr(harvesting, "MAX_SKIPPED", 2)
+    monkeypatch.setattr(oai_pmh, "MAX_SKIPPED", 2)
     deposit(archive, "Hail", "Fog")
     broken |= dict.fromkeys(["Snow", "Ice", "Hail"], fail)
     assert harvest_notes(app) == [["Rain"], ["Fog"]]

@@ -16,7 +16,7 @@ from support.web import rep
 
 from flask_ibi_archive import IBIArchive, ItemRecord, MetadataItem
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.harvest.harvesting import StoredHarvests
+from flask_ibi_archive.archive.harvest.oai_pmh import StoredHarvests
 from flask_ibi_archive.archive.items import changes
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.errors import NotReady
