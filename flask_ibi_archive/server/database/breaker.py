@@ -90,6 +90,34 @@ class Breaker:
             self.patience = PATIENCE
             self._tester = None
 
+    def limit_wait(
+        self, limit: float | None, no_answer: type[Exception], steps: Generator[Any, Any, Any]
+    ) -> Generator[Any, Any, Any]:
+        """Run the steps of psycopg until they end, the time is over, or the server stays silent.
+
+        :param limit: the number of seconds that the steps may take; None: any time.
+        :param no_answer: the class of the error if the server did not answer in time.
+        :param steps: the generator of psycopg. It yields what it waits for, and gets what is ready.
+        """
+        if limit is None:
+            return (yield from steps)
+        answers, patience, sign_at = self.answers, self.patience, monotonic()
+        deadline = sign_at + limit
+        try:
+            waits_for = next(steps)
+            while True:
+                ready = yield waits_for
+                now = monotonic()
+                if ready:
+                    sign_at = now
+                if now >= min(deadline, sign_at + patience):
+                    self.note_timeout(answers)
+                    seconds = min(limit, patience)
+                    raise no_answer(f"the database server did not answer within {seconds:g} s")
+                waits_for = steps.send(ready)
+        except StopIteration as end:
+            return end.value
+
 
 @cache
 def find_breaker(database: str) -> Breaker:
@@ -107,31 +135,6 @@ def limit_connections(find_limit: FindLimit, breaker: Breaker) -> type[Any]:
 
     class NoAnswer(OperationalError, TimeoutError):
         """The server did not answer in time."""
-
-    def limit_wait(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Run the steps of psycopg until they end, the time is over, or the server stays silent.
-
-        :param steps: the generator of psycopg. It yields what it waits for, and gets what is ready.
-        """
-        limit = find_limit()
-        if limit is None:
-            return (yield from steps)
-        answers, patience, sign_at = breaker.answers, breaker.patience, monotonic()
-        deadline = sign_at + limit
-        try:
-            waits_for = next(steps)
-            while True:
-                ready = yield waits_for
-                now = monotonic()
-                if ready:
-                    sign_at = now
-                if now >= min(deadline, sign_at + patience):
-                    breaker.note_timeout(answers)
-                    seconds = min(limit, patience)
-                    raise NoAnswer(f"the database server did not answer within {seconds:g} s")
-                waits_for = steps.send(ready)
-        except StopIteration as end:
-            return end.value
 
     class LimitedConnection(Connection[Any]):
         @classmethod
@@ -153,7 +156,9 @@ def limit_connections(find_limit: FindLimit, breaker: Breaker) -> type[Any]:
 
         @classmethod
         def _connect_gen(cls, *arguments: Any, **options: Any) -> Any:
-            return limit_wait(super()._connect_gen(*arguments, **options))
+            return breaker.limit_wait(
+                find_limit(), NoAnswer, super()._connect_gen(*arguments, **options)
+            )
 
         def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
             """Wait for an answer; a request waits for a limited time.
@@ -163,7 +168,9 @@ def limit_connections(find_limit: FindLimit, breaker: Breaker) -> type[Any]:
             :raises NoAnswer: if the time is over, or if a silent server remains silent.
             """
             try:
-                answer = super().wait(limit_wait(gen), *arguments, **options)
+                answer = super().wait(
+                    breaker.limit_wait(find_limit(), NoAnswer, gen), *arguments, **options
+                )
             except NoAnswer:
                 self.close()
                 raise
