@@ -450,13 +450,14 @@ class FanOut:
     def send_acknowledgment(self, url: str, headers: Headers) -> bool:
         """Send an acknowledgment in the background ([R] 6.2, Table 6.11).
 
+        :param url: a URL of the Archive that has answered, so that it is valid.
         :param headers: additional headers, such as ``X-Forwarded-User-Agent``. Characters that are
             not printable ASCII are replaced by "?".
         :returns: False if the acknowledgment is not sent. The reason is that too many
-            acknowledgments wait, the URL is invalid, or this object is closed.
+            acknowledgments wait, or this object is closed.
         """
         process = self._find_process()
-        if self._closed or not is_valid_url(url):
+        if self._closed:
             return False
         if len(process.waiting) >= MAX_WAITING:
             _logger.warning(NOT_DELIVERED, "too many acknowledgments are pending")

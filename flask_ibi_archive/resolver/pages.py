@@ -199,10 +199,12 @@ def answer_former_link() -> Response | None:
     resolver = requests.current_resolver()
     # a former address is asked for at its own host, but never at that of the resolver; without
     # SERVER_NAME, each host may be that of the resolver
-    own_host = resolver.config.server_name or requests.request_host()
+    host = requests.request_host()
+    own_host = resolver.config.server_name or host
+    base = f"http://{normalize_host(host)}{requests.request_root()}"
     links = [
         link
-        for link in former_links.find_former_links(target, [] if is_meant else [_find_base()])
+        for link in former_links.find_former_links(target, [] if is_meant else [base])
         if not former_links.is_at_host(str(link.alias), own_host)
     ]
     if not links:
@@ -220,7 +222,11 @@ def answer_former_link() -> Response | None:
     if request.method not in ("GET", "HEAD"):
         return alerts.method_response()
     if location is None:
-        return _report_unknown(_find_bare_alias(links))
+        # the longest alias without a modifier behind it was probably meant
+        aliases = [str(link.alias) for link in links]
+        alias = next((one for one in aliases if "!" not in one and "+" not in one), aliases[0])
+        resolver.metrics.add_failed_url(alias, AlertKind.UNKNOWN.value)
+        return alerts.alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias))
     return Response(status=302, headers={"Location": location, "Cache-Control": "private"})
 
 
@@ -233,22 +239,6 @@ def find_written_link(target: str) -> str | None:
         return unquote(target.partition("?")[0].lstrip("/"))
     links = former_links.find_former_links(target, [])
     return str(links[0].alias) if links else None
-
-
-def _report_unknown(alias: str) -> Response:
-    requests.current_resolver().metrics.add_failed_url(alias, AlertKind.UNKNOWN.value)
-    return alerts.alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias))
-
-
-def _find_bare_alias(links: Sequence[former_links.FormerLink]) -> str:
-    """Return the alias that was probably meant: the longest without a modifier behind it."""
-    aliases = [str(link.alias) for link in links]
-    return next((alias for alias in aliases if "!" not in alias and "+" not in alias), aliases[0])
-
-
-def _find_base() -> str:
-    """Return what precedes the target in the address of this request."""
-    return f"http://{normalize_host(requests.request_host())}{requests.request_root()}"
 
 
 def _find_location(

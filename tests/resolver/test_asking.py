@@ -220,7 +220,6 @@ def test_an_invalid_url_is_not_requested(
     host = hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
     bad = Target(Archive(1, "a/b", "a"), url.format(host.address), QUESTION)
-    assert not asks.send_acknowledgment(bad.url, {})
     first, second = all_of(asks.ask([bad, at(host.address)], PATIENCE))
     assert isinstance(first, Failure)
     assert first.reason == "has an invalid address"
