@@ -146,32 +146,22 @@ def load_model(name: str) -> type[IdentifiedItem]:
 
     :raises BadParameter: if there is no such model, or if the model has no IdentifiedItem.
     """
+    from flask_ibi_archive.archive.hosts.models import list_models
+
     module_name, _, class_name = name.partition(":")
     if not module_name or not class_name:
         raise _refuse(f"{name!a} should be MODULE:MODEL, such as myapp.models:Thesis")
     try:
-        values = vars(import_module(module_name))
+        models = list_models(import_module(module_name))
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise _refuse(f"the module {module_name} can't be imported: {reason}") from error
-    models: dict[str, type[IdentifiedItem]] = {
-        key: value for key, value in values.items() if _is_model(value)
-    }
     if class_name not in models:
         raise _refuse(
             f"{class_name} is not a model with IdentifiedItem; the models with IdentifiedItem in "
             f"{module_name} are: {', '.join(sorted(models)) or 'none'}"
         )
     return models[class_name]
-
-
-def _is_model(value: Any) -> bool:
-    from sqlalchemy import inspect
-
-    from flask_ibi_archive.archive.hosts.models import IdentifiedItem
-
-    is_ours = isinstance(value, type) and issubclass(value, IdentifiedItem)
-    return is_ours and inspect(value, raiseerr=False) is not None
 
 
 def _refuse(reason: str) -> click.BadParameter:

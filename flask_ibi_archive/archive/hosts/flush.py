@@ -9,7 +9,8 @@ Three listeners, which all sessions share, follow a flush:
   written if ``ibi_record()`` does not use the columns that have changed.
 
 Rows are not read again, and not locked. If two sessions change one row at the same time, its item
-may lack one of the changes until the next change of the row, or until ``flask ibi compare``.
+may lack one of the changes until the next change of the row, or until ``flask ibi compare``. A
+session that loaded a row before its adoption, and deletes it afterwards, leaves its item behind.
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ def announce_removal(
     """Store the tombstone for a row that the host will delete; see :meth:`IBIArchive.removing`."""
     session = find_session(row)
     try:
-        tombstone = {
-            "reason": parse_text("reason", reason),
-            "citation": None if citation is None else parse_text("citation", citation),
-            "successor": successor,
-            "discard_description": discard_description,
-        }
+        tombstone = Tombstone(
+            parse_text("reason", reason),
+            None if citation is None else parse_text("citation", citation),
+            successor,  # type: ignore[arg-type]  # the row may have no identifier yet
+            discard_description=discard_description,
+        )
     except ValueError as error:
         raise RowError(name_row(row), None, str(error)) from error
     _get_changes(session).announced[id(row)] = (row, tombstone)

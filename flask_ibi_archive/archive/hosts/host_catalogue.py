@@ -32,12 +32,8 @@ from flask_ibi_archive.archive.service.catalogue import CannotList, RecordSource
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue_items import (
-    Catalogue,
-    CatalogueItem,
-    OwnMetadata,
-    Scope,
-)
+from flask_ibi_archive.core.protocol import catalogue_items as answers
+from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.core.records import record as records
 from flask_ibi_archive.core.records.record import FileRecord, ItemView, MetadataItem, Record
@@ -48,13 +44,13 @@ from flask_ibi_archive.server.database.database import Database
 #: The fields of a CatalogueRecord that an ItemRecord does not have. A deposited item gets their
 #: values from the Archive.
 IDENTITY = ("rep", "ibip", "timestamp")
-EDITIONS_ADVICE = (
-    "a catalogue states later editions: give the record of the earlier edition the field "
-    "next_edition"
-)
-TRANSLATIONS_ADVICE = (
-    "a catalogue states all translations: give each of these records the field translations"
-)
+#: What a catalogue states instead of the fields with which a deposited item names another one.
+ADVICE = {
+    "previous_edition": "a catalogue states later editions: give the record of the earlier edition "
+    "the field next_edition",
+    "translation_of": "a catalogue states all translations: give each of these records the field "
+    "translations",
+}
 
 
 class CatalogueRecord(operations.ItemRecord, total=False):
@@ -207,11 +203,8 @@ def parse_catalogue_record(given: Mapping[str, Any], name: str | None = None) ->
     try:
         described = {field: given[field] for field in given.keys() - IDENTITY}
         values = operations.read_description(described)
-        related = operations.find_relations(described)
-        if "previous_edition" in related:
-            raise StorageError(f"previous_edition: {EDITIONS_ADVICE}")
-        if "translation_of" in related:
-            raise StorageError(f"translation_of: {TRANSLATIONS_ADVICE}")
+        for field in operations.find_relations(described):
+            raise StorageError(f"{field}: {ADVICE[field]}")
         listed = operations.list_files(given.get("files", ()))
         files = tuple(_read_file(number, file) for number, file in enumerate(listed))
     except StorageError as error:
@@ -368,7 +361,7 @@ class HostItems(RecordSource):
         served = self.find_served()
         return ibi in (served.rep, served.ibip)
 
-    def open(self, connection: Connection, today: date) -> Catalogue:
+    def open(self, connection: Connection, today: date) -> answers.Catalogue:
         """Return the catalogue that answers urlRequests."""
         return HostCatalogue(self, super().open(connection, today), today)
 
@@ -446,7 +439,7 @@ class HostItems(RecordSource):
         for described in self.catalogue.records():
             if described.get("state") != "Reserved":
                 record = parse_catalogue_record(described)
-                if state in (None, record.state) and _contains(record, search):
+                if state in (None, record.state) and _contains(record, search or ""):
                     yield record
 
     @contextmanager
@@ -486,7 +479,7 @@ class HostCatalogue:
     """
 
     items: HostItems
-    stored: Catalogue
+    stored: answers.Catalogue
     today: date
 
     def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
@@ -500,15 +493,8 @@ class HostCatalogue:
             return item
 
 
-def _contains(record: Record, search: str | None) -> bool:
-    """Return whether a title, a creator or an identifier contains a text.
-
-    Upper and lower case are equal.
-
-    :param search: the text. None: the result is True for every record.
-    """
-    if search is None:
-        return True
+def _contains(record: Record, search: str) -> bool:
+    """Return whether a title, a creator or an identifier contains a text, in any case."""
     elements = getattr(record.metadata, "elements", {})
     texts = [text for name in ("title", "creator") for text, _ in elements.get(name, ())]
     return any(search.casefold() in text.casefold() for text in (*record.identifiers, *texts))

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
@@ -210,6 +211,15 @@ def name_row(row: IdentifiedItem) -> str:
     return f"{type(row).__name__} {key}"
 
 
+def list_models(module: ModuleType) -> dict[str, type[IdentifiedItem]]:
+    """Return the models with IdentifiedItem in a module, by their names."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if any(mapper.class_ is value for mapper in identified_models)
+    }
+
+
 def name_model(mapper: Mapper[Any]) -> str:
     """Return the name of a model for commands, such as ``myapp.models:Thesis``."""
     return f"{mapper.class_.__module__}:{mapper.class_.__qualname__}"
@@ -331,16 +341,9 @@ def find_references(given: Any) -> Iterator[tuple[str, IdentifiedItem]]:
 def build_tombstone(tombstone: Any, ibi: str) -> Tombstone:
     """Return the tombstone that a host describes, with an identifier as its successor.
 
-    :param tombstone: a Tombstone, or a mapping with its fields. The successor may be a row.
+    :param tombstone: a Tombstone, whose successor may be a row.
     :raises StorageError: if the value is not a tombstone, or if a field is wrong.
     """
-    if isinstance(tombstone, Mapping):
-        tombstone = Tombstone(
-            tombstone.get("reason", ""),
-            tombstone.get("citation"),
-            tombstone.get("successor"),
-            discard_description=bool(tombstone.get("discard_description")),
-        )
     if not isinstance(tombstone, Tombstone):
         raise StorageError(f"tombstone: {quoted(tombstone)} is not a Tombstone(reason='...')")
     successor: str | operations.Identified | None = tombstone.successor

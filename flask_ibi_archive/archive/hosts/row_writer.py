@@ -245,7 +245,8 @@ class RowWriter:
             else:
                 self._related[row.ibi] = row
                 record, contents = self._merge(row, before)
-                if _with_target(record) == _with_target(before):
+                stated = replace(before, target_file=before.target_path)
+                if replace(record, target_file=record.target_path) == stated:
                     record, contents = before, {}
                 else:
                     record = replace(record, timestamp=self.now)
@@ -457,8 +458,3 @@ def _explaining() -> Iterator[None]:
             f"previous_edition and translation_of must be public items of this Archive, and "
             f"{error.ibi} is not; publish that item first"
         ) from error
-
-
-def _with_target(record: Record) -> Record:
-    """Return a record that states its target file, for comparisons."""
-    return replace(record, target_file=record.target_path)

@@ -29,11 +29,7 @@ from flask_ibi_archive.archive.hosts.row_writer import Removal, RowWriter
 from flask_ibi_archive.archive.items import write
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations import OperationContext
-from flask_ibi_archive.archive.items.sessions import (
-    HostSession,
-    WritingSession,
-    where_written,
-)
+from flask_ibi_archive.archive.items.sessions import HostSession, WritingSession, where_written
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.records.record import Tombstone
 from flask_ibi_archive.errors import IBIError, NotReady, RowError, StorageError, one_line
