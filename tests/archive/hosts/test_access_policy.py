@@ -21,7 +21,6 @@ from support.web import (
     REPORT,
     UNLISTED,
     WITH_CLOSED_METADATA,
-    Answer,
     ask,
     ask_urls,
     rep,
@@ -34,7 +33,7 @@ from werkzeug.wrappers import Response
 from flask_ibi_archive import FileRecord, IBIArchive, ItemView
 from flask_ibi_archive.errors import NotReady
 
-EMBARGOED, UNTITLED, UNTITLED_DESCRIBED = rep(50), rep(51), rep(52)
+EMBARGOED = rep(50)
 FILE = "doc/report.pdf"
 #: An open item, and items with a network, a hidden description, and an embargo.
 ITEMS = (REPORT, CLOSED, HIDDEN, EMBARGOED)
@@ -50,12 +49,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     app = make_app(uri, folder)
     archive_of(app).init()
     files = [{"path": "report.pdf", "source": source(folder / "sources", "report.pdf")}]
-    others = [
-        {"rep": EMBARGOED, "embargo": "9999-12-31", "files": files},
-        {"rep": UNTITLED, "files": files},
-        {"rep": UNTITLED_DESCRIBED, "files": files, "metadata": {"dc": {"creator": ["Ana"]}}},
-    ]
-    import_records(archive_of(app), [*shelf(folder / "sources"), *others])
+    closed = {"rep": EMBARGOED, "embargo": "9999-12-31", "files": files}
+    import_records(archive_of(app), [*shelf(folder / "sources"), closed])
     close(app)
     return uri, folder
 
@@ -210,17 +205,3 @@ def test_the_url_list_and_persistent_urls_do_not_ask_the_policy(build: Build) ->
     answer = ask(app, f"/{REPORT}", remote=INSIDE)
     assert answer.status == 302
     assert answer.headers["Location"].endswith(f"/col/{REPORT}/{FILE}")
-
-
-# --- caches
-
-
-def headers(answer: Answer) -> tuple[str, bool]:
-    varies = [name.strip() for name in answer.headers.get("Vary", "").split(",")]
-    return answer.headers["Cache-Control"], "Cookie" in varies
-
-
-# --- registration
-
-
-# --- with a real login

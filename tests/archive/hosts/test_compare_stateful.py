@@ -6,25 +6,18 @@ identifier while its first item is public. IBI_STATEFUL_EXAMPLES sets the number
 
 from __future__ import annotations
 
-import os
-import tempfile
-from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.stateful import rule
 from sqlalchemy import delete, func, insert, select, text, update
-from support.databases import new_database
-from support.host_app import Host
+from support.host_machine import HostMachine
 
 from flask_ibi_archive.archive.hosts.sync import Sync
 from flask_ibi_archive.errors import RowError
 
-EXAMPLES = int(os.environ.get("IBI_STATEFUL_EXAMPLES", 6))
 picks = st.integers(0, 999)
 titles = st.sampled_from("ABC")
 states = st.sampled_from(("Original", "Original", "Draft", "Deleted"))
@@ -35,20 +28,11 @@ PERMANENT = ("can't be published again", "can't return None or the state Reserve
 HELD = text("SELECT ibip, host_key FROM ibi_reservation WHERE status = 'held'")
 
 
-class Repository(RuleBasedStateMachine):
+class Repository(HostMachine):
     """A table of a host. The column ``views`` is the name of a row, which it never loses."""
-
-    backend: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
-        with ExitStack() as opened:
-            folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-            uri = opened.enter_context(new_database(self.backend, folder, ready=True))
-            self.host = Host(uri, folder)
-            opened.callback(self.host.close)
-            self.open = opened.pop_all()
-        self.session = self.host.session()
         self.thesis = self.host.Thesis
         self.names = count(1)
         self.dump: list[dict[str, Any]] = []
@@ -233,10 +217,4 @@ class Repository(RuleBasedStateMachine):
 
 @pytest.mark.postgresql
 def test_rows_and_items_agree_after_repairs(backend: str) -> None:
-    class OnBackend(Repository):
-        pass
-
-    OnBackend.backend = backend
-    run_state_machine_as_test(
-        OnBackend, settings=settings(max_examples=EXAMPLES, stateful_step_count=25)
-    )
+    Repository.run_on(backend, steps=25)

@@ -1,24 +1,33 @@
-"""Operations in the transaction of a host: one commit saves both, a rollback removes both."""
+"""Operations in the transaction of a host: one commit saves both, a rollback removes both.
+
+Some sessions of a host cannot be used, and transactions may block each other.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, appcontext_pushed
+from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import create_engine, event, func, make_url, select, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import (
     DeclarativeBase,
     Mapped,
+    Session,
     mapped_column,
     scoped_session,
     sessionmaker,
 )
-from support.archives import SERVICE, archive_of
+from support.archives import SERVICE, archive_of, close, configure, make_app
+from support.commands import command
 from support.operations import DUBLIN_CORE, dump
 
 from flask_ibi_archive import IBIArchive, ItemRecord
@@ -27,9 +36,12 @@ from flask_ibi_archive.archive.items.minting import Minter
 from flask_ibi_archive.errors import (
     ConfigError,
     MintingError,
+    NotReady,
     RuleBroken,
     StorageError,
 )
+from flask_ibi_archive.extension import StartError
+from flask_ibi_archive.server.start import hide_password
 
 
 class Base(DeclarativeBase):
@@ -46,15 +58,10 @@ class Report(Base):
     rep: Mapped[str | None]
 
 
-@pytest.fixture(params=["scoped", "callable", "session"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 class Host:
     """A host with its own engine, session and tables in the Archive's database."""
 
-    def __init__(self, uri: str, folder: Path, kind: str = "scoped", **config: object) -> None:
+    def __init__(self, uri: str, folder: Path, kind: str = "scoped") -> None:
         url = make_url(uri)
         self.engine = create_engine(url)
         if url.get_backend_name() == "sqlite":
@@ -69,17 +76,7 @@ class Host:
             "callable": lambda: self.session(),
             "session": self.session(),
         }[kind]
-        app = Flask("host", instance_path=str(folder / "instance"))
-        app.config.update(
-            SECRET_KEY="a secret for tests",
-            IBI_FILES_FOLDER=str(folder / "files"),
-            IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
-            IBI_ARCHIVE_SERVICE_IBI=SERVICE,
-            IBI_ARCHIVE_IP="150.163.34.243",
-            IBI_DATABASE_TIMEOUT=1,
-            **config,
-        )
-        IBIArchive(app, session=source)
+        app = make_app(uri, folder, IBIArchive(session=source), IBI_DATABASE_TIMEOUT=1)
         self.archive: Archive = archive_of(app)
         self.archive.init()
 
@@ -107,6 +104,7 @@ def new_host(uri: str, tmp_path: Path) -> Iterator[Callable[..., Host]]:
 
 
 @pytest.mark.postgresql
+@pytest.mark.parametrize("kind", ["scoped", "callable", "session"])
 def test_one_commit_saves_the_hosts_rows_and_ours_and_a_rollback_neither(
     new_host: Callable[..., Host], kind: str, tmp_path: Path
 ) -> None:
@@ -156,33 +154,6 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
 
 
 @pytest.mark.postgresql
-def test_a_host_can_begin_its_transactions_itself(
-    new_host: Callable[..., Host],
-) -> None:
-    host = new_host()
-    if host.engine.dialect.name != "sqlite":
-        return
-
-    # as the documentation of SQLAlchemy advises for pysqlite
-    @event.listens_for(host.engine, "connect")
-    def connected(connection: object, record: object) -> None:
-        connection.isolation_level = None  # type: ignore[attr-defined]
-
-    @event.listens_for(host.engine, "begin")
-    def begin(connection: object) -> None:
-        connection.exec_driver_sql("BEGIN")  # type: ignore[attr-defined]
-
-    host.session.remove()
-    host.engine.dispose()
-    item = host.archive.deposit(ItemRecord())
-    host.session.rollback()
-    assert host.archive.get(item.rep) is None
-    item = host.archive.deposit(ItemRecord())
-    host.session.commit()
-    assert host.archive.get(item.rep) is not None
-
-
-@pytest.mark.postgresql
 @pytest.mark.parametrize("back", [0, 1, 3600], ids=["answer", "moment", "hour"])
 def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     uri: str, new_host: Callable[..., Host], back: int
@@ -212,16 +183,15 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
             wait=lambda seconds: None,
         )
         with host.archive.database.writing() as connection:
-            before = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix")).all()
+            before = connection.execute(text("SELECT prefix AS p, last_date AS d FROM ibi_prefix"))
+            dates = [dict(row) for row in before.mappings()]
         fresh = later.mint(5)
         assert not {one.rep for one in given} & {one.rep for one in fresh}
         assert not {one.ibip for one in given} & {one.ibip for one in fresh}
         with host.archive.database.writing() as connection:
             connection.execute(text("DELETE FROM ibi_prefix"))
-            for prefix, date in before:
-                connection.execute(
-                    text("INSERT INTO ibi_prefix VALUES (:p, :d)"), {"p": prefix, "d": date}
-                )
+            if dates:
+                connection.execute(text("INSERT INTO ibi_prefix VALUES (:p, :d)"), dates)
     assert len({one.rep for one in given}) == 3
 
 
@@ -229,8 +199,6 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
 def test_a_damaged_file_of_the_last_date_stops_minting(
     uri: str, new_host: Callable[..., Host], content: str
 ) -> None:
-    if not uri.startswith("sqlite"):
-        return
     host = new_host()
     path = Path(f"{make_url(uri).database}-ibi-last-date")
     path.write_text(content)
@@ -251,10 +219,8 @@ def test_a_damaged_file_of_the_last_date_stops_minting(
 
 
 def test_a_date_that_can_not_be_recorded_is_not_issued(
-    uri: str, new_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+    new_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not uri.startswith("sqlite"):
-        return
     host = new_host()
     host.session.add(Report(name="annual"))
 
@@ -305,3 +271,148 @@ def test_a_session_that_will_not_do_stops_the_start(
     with pytest.raises(ConfigError, match=advice):
         # a session without a database may get one until the Archive is used
         archive_of(IBIArchive(app, session=source()) and app)  # type: ignore[arg-type]
+
+
+# --- sessions that cannot be used, and conflicts --------------------------------------------------
+
+
+@pytest.fixture
+def serve(uri: str, tmp_path: Path) -> Iterator[Callable[[Any], Archive]]:
+    """Creates the Archive of a host that passes a session."""
+    made: list[Flask] = []
+
+    def make(session: Any) -> Archive:
+        app = make_app(uri, tmp_path, IBIArchive(session=session))
+        made.append(app)
+        archive_of(app).init()
+        return archive_of(app)
+
+    yield make
+    for app in made:
+        close(app)
+
+
+@contextmanager
+def session_of(uri: str, **options: Any) -> Iterator[scoped_session[Session]]:
+    """Return a session with its own engine."""
+    engine = create_engine(uri, **options)
+    if engine.dialect.name == "sqlite" and not options:  # let SQLAlchemy begin transactions
+
+        @event.listens_for(engine, "connect")
+        def _leave_alone(connection: Any, record: Any) -> None:
+            connection.isolation_level = None
+
+        @event.listens_for(engine, "begin")
+        def _begin(connection: Any) -> None:
+            connection.exec_driver_sql("BEGIN")
+
+    session = scoped_session(sessionmaker(engine))
+    yield session
+    session.remove()
+    engine.dispose()
+
+
+class Db:
+    """An object that has a session but is not one, like ``db`` of Flask-SQLAlchemy."""
+
+
+@pytest.mark.parametrize("source", [Db(), lambda: None, Db], ids=["db", "nothing", "another"])
+def test_a_value_that_is_not_a_session_stops_the_start(
+    serve: Callable[[Any], Archive], source: Any
+) -> None:
+    with pytest.raises(ConfigError, match="a scoped_session") as refused:
+        serve(source)
+    assert refused.value.key == "session"
+
+
+def test_an_archive_may_precede_the_database(uri: str, tmp_path: Path) -> None:
+    app, db = Flask("host", instance_path=str(tmp_path / "instance")), SQLAlchemy()
+    configure(app, uri, tmp_path, SQLALCHEMY_DATABASE_URI=uri)
+    ibi = IBIArchive(session=db.session)
+    ibi.init_app(app)
+    with app.app_context():
+        pass  # another extension may need a context before the database is known
+    db.init_app(app)
+    assert command(app, "init").data == f"{SERVICE}\n"
+    with app.app_context():
+        item = ibi.archive.deposit(title="Report")
+        db.session.commit()
+        assert ibi.archive.get(item.rep) is not None
+        db.session.remove()
+        db.engine.dispose()
+    assert app.test_client().get(f"/col/{item.rep}/").status_code == 200
+    assert not list(appcontext_pushed.receivers_for(app))
+    close(app)
+
+
+@pytest.mark.postgresql
+def test_a_session_in_autocommit_mode_is_refused(uri: str, serve: Callable[[Any], Archive]) -> None:
+    with session_of(uri, isolation_level="AUTOCOMMIT") as session:
+        archive = serve(session)
+        with pytest.raises(StorageError, match="autocommit mode"):
+            archive.deposit(ItemRecord())
+        assert not list(archive.without_session().find())
+
+
+@pytest.mark.postgresql
+def test_a_conflict_with_another_transaction_is_the_error_of_the_driver_or_has_advice(
+    uri: str, serve: Callable[[Any], Archive]
+) -> None:
+    """Hosts that repeat transactions on PostgreSQL look at the sqlstate. SQLite has none."""
+    is_postgresql = uri.startswith("postgresql")
+    options = {"isolation_level": "REPEATABLE READ"} if is_postgresql else {}
+    with session_of(uri, **options) as session:
+        archive = serve(session)
+        item = archive.without_session().deposit(ItemRecord())
+        session.execute(text("SELECT count(*) FROM ibi_item")).all()
+        archive.without_session().edit(item.rep, language="en")
+        with pytest.raises(OperationalError if is_postgresql else NotReady) as refused:
+            archive.edit(item.rep, language="pt")
+        if isinstance(refused.value, OperationalError):
+            assert getattr(refused.value.orig, "sqlstate", None) == "40001"
+        else:
+            assert "another transaction blocks this transaction" in str(refused.value)
+            assert "try again" in str(refused.value)
+        session.rollback()
+        archive.edit(item.rep, language="pt")
+        session.commit()
+        view = archive.get(item.rep)
+        assert view is not None
+        assert view.record.language == "pt"
+
+
+# --- IBI_DATABASE_URI with a session -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bound", "given"),
+    [
+        ("sqlite:///{folder}/host.sqlite", "sqlite:///{folder}/other.sqlite"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@h/y"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@g/x"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@h:5433/x"),
+        ("postgresql://u:secret@h/x", "postgresql://u:secret@h/x?options=-csearch_path%3Dy"),
+    ],
+)
+def test_a_database_other_than_that_of_the_session_stops_the_start(
+    tmp_path: Path, bound: str, given: str
+) -> None:
+    bound, given = bound.format(folder=tmp_path), given.format(folder=tmp_path)
+    with pytest.raises(StartError) as refused:
+        start(tmp_path, bound, given)
+    assert str(refused.value) == (
+        f"IBI_DATABASE_URI is {hide_password(given)!r}; it should be unset, or the URL of the "
+        f"session's database: {hide_password(bound.replace('postgresql:', 'postgresql+psycopg:'))}"
+    )
+    assert "secret" not in str(refused.value)
+
+
+def start(folder: Path, bound: str, given: str | None) -> Archive:
+    """Start an app whose session is bound to a database, with IBI_DATABASE_URI set."""
+    app = Flask("host", instance_path=str(folder))
+    app.config.update(
+        SECRET_KEY="a secret for tests", IBI_ARCHIVE_ADDRESS="a.br", IBI_DATABASE_URI=given
+    )
+    engine = create_engine(bound.replace("postgresql:", "postgresql+psycopg:"))
+    IBIArchive(app, session=scoped_session(sessionmaker(engine)))
+    return archive_of(app)

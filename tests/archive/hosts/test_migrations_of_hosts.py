@@ -44,37 +44,16 @@ def unchanged_logging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.config, "fileConfig", lambda *arguments, **options: None)
 
 
-SETTINGS = {
-    "SECRET_KEY": "a secret for tests",
-    "IBI_ARCHIVE_ADDRESS": "127.0.0.1:1",
-    "IBI_RESOLVER_URL": "http://127.0.0.1:1",
-    "IBI_ARCHIVE_SERVICE_IBI": SERVICE,
-    "IBI_ARCHIVE_IP": "150.163.34.243",
-    "IBI_MINT_HOST": "sid.inpe.br",
-}
-
-
 class Host(HostApp):
     """An app with a model and an Archive."""
 
     def __init__(self, uri: str, folder: Path, **config: Any) -> None:
-        super().__init__(uri, folder, **{**SETTINGS, **config})
-        self.models: dict[str, Any] = {}
-        self.add_table(
-            "thesis",
-            Column("ibi_rep", String(255), unique=True),
-            Column("ibi_ibip", String(255), unique=True),
-        )
+        super().__init__(uri, folder, **config)
 
-    def add_table(self, name: str, *columns: Column[Any], bind: str | None = None) -> None:
-        """Add a model of the host."""
-        attributes = {
-            "__tablename__": name,
-            "__bind_key__": bind,
-            "id": Column(Integer, primary_key=True),
-        }
-        attributes |= {one.name: one for one in columns}
-        self.models[name] = type(name.title(), (self.db.Model,), attributes)
+        class Thesis(self.db.Model):  # type: ignore[name-defined, misc]
+            id = Column(Integer, primary_key=True)
+            ibi_rep = Column(String(255), unique=True)
+            ibi_ibip = Column(String(255), unique=True)
 
     def flask(self, *words: str) -> str:
         """Run ``flask WORDS``, and return its output."""
@@ -93,13 +72,13 @@ class Host(HostApp):
     def files(self) -> set[Path]:
         return set((self.migrations / "versions").glob("*.py"))
 
-    def tables(self, bind: str | None = None) -> set[str]:
-        """Return the names of the tables in a database of the host."""
+    def tables(self) -> set[str]:
+        """Return the names of the tables in the database of the host."""
         with self.app.app_context():
-            return set(inspect(self.db.engines[bind]).get_table_names()) - {"sqlite_sequence"}
+            return set(inspect(self.db.engine).get_table_names()) - {"sqlite_sequence"}
 
-    def execute(self, statement: str, bind: str | None = None) -> None:
-        with self.app.app_context(), self.db.engines[bind].begin() as connection:
+    def execute(self, statement: str) -> None:
+        with self.app.app_context(), self.db.engine.begin() as connection:
             connection.execute(text(statement))
 
 
@@ -127,6 +106,7 @@ OURS = {*metadata.tables, "ibi_issued_identifier", "ibi_alembic_version"}
 # --- two histories in one database ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 @pytest.mark.parametrize("before", [True, False], ids=["migrate_first", "archive_first"])
 def test_the_hosts_migrations_ignore_our_tables(new_host: NewHost, before: bool) -> None:
@@ -244,18 +224,12 @@ def test_tables_that_no_migration_created_are_an_error_with_advice(
     )
 
 
-# --- our tables in another database --------------------------------------------------------------
-
-
 # --- options of the host's connections -----------------------------------------------------------
 
 
 @pytest.fixture
 def schema(uri: str) -> Iterator[str]:
-    """The name of a schema that is not the default one; "" on SQLite, which has no schemas."""
-    if uri.startswith("sqlite"):
-        yield ""
-        return
+    """The name of a schema that is not the default one; SQLite has no schemas."""
     name, engine = f"library_{uuid.uuid4().hex}", create_engine(uri)
     with engine.begin() as connection:
         connection.execute(text(f"CREATE SCHEMA {name}"))
@@ -265,13 +239,11 @@ def schema(uri: str) -> Iterator[str]:
     engine.dispose()
 
 
-@pytest.mark.postgresql
+@pytest.mark.only_on("postgresql")
 @pytest.mark.parametrize("key", [None, "archive"])
 def test_our_tables_are_in_the_schema_of_the_hosts_connections(
     uri: str, schema: str, new_host: NewHost, key: str | None
 ) -> None:
-    if not schema:
-        return
     arguments = {"options": f"-csearch_path={schema}", "prepare_threshold": None}
     options: dict[str, Any] = {"connect_args": arguments}
     host = new_host(
@@ -295,13 +267,11 @@ def test_our_tables_are_in_the_schema_of_the_hosts_connections(
     engine.dispose()
 
 
-@pytest.mark.postgresql
+@pytest.mark.only_on("postgresql")
 def test_init_refuses_a_session_with_another_schema(
     uri: str, schema: str, new_host: NewHost
 ) -> None:
     """Nothing tells the package what a listener of the host does to its connections."""
-    if not schema:
-        return
     host = new_host()
     with host.app.app_context():
 
@@ -321,35 +291,39 @@ def test_init_refuses_a_session_with_another_schema(
 
 
 @pytest.mark.only_on("sqlite")
-def test_a_wrong_bind_stops_the_start_with_one_line(uri: str, tmp_path: Path) -> None:
-    binds = {"archive": f"sqlite:///{tmp_path}/a", "other": "sqlite://"}
+@pytest.mark.parametrize(
+    ("binds", "config", "message"),
+    [
+        (True, "archve", "is 'archve'; it should be a key of SQLALCHEMY_BINDS: archive, other"),
+        (False, "archive", "is 'archive'; it should be unset, because SQLALCHEMY_BINDS is empty"),
+        (True, ["archive"], r"is \['archive'\]; it should be a text"),
+        (True, "other", "bound to an SQLite file"),
+    ],
+)
+def test_a_wrong_bind_stops_the_start_with_one_line(
+    uri: str, tmp_path: Path, binds: bool, config: Any, message: str
+) -> None:
+    known = {"archive": f"sqlite:///{tmp_path}/a", "other": "sqlite://"}
+    with pytest.raises(ConfigError, match=message):
+        Host(uri, tmp_path, SQLALCHEMY_BINDS=known if binds else {}, IBI_DATABASE_BIND=config)
 
-    def refusal(session: bool = True, flask_sqlalchemy: bool = True, **config: Any) -> str:
-        app = Flask("host", instance_path=str(tmp_path))
-        app.config.update(SETTINGS, SQLALCHEMY_DATABASE_URI=uri, **config)
-        db = SQLAlchemy(app) if flask_sqlalchemy else SQLAlchemy()
+
+@pytest.mark.only_on("sqlite")
+def test_a_bind_without_a_session_or_beside_a_url_stops_the_start(uri: str, tmp_path: Path) -> None:
+    def refusal(session: bool = True, **config: Any) -> str:
+        app, db = Flask("host", instance_path=str(tmp_path)), SQLAlchemy()
+        app.config.update(SECRET_KEY="a secret for tests", IBI_DATABASE_BIND="archive", **config)
+        if config:
+            db.init_app(app)
         with pytest.raises(ConfigError) as refused:
             archive_of(IBIArchive(app, session=db.session if session else None) and app)
         return str(refused.value)
 
-    assert refusal(SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="archve") == (
-        "IBI_DATABASE_BIND is 'archve'; it should be a key of SQLALCHEMY_BINDS: archive, other"
+    binds = {"archive": f"sqlite:///{tmp_path}/a"}
+    known = {"SQLALCHEMY_DATABASE_URI": uri, "SQLALCHEMY_BINDS": binds}
+    start = "IBI_DATABASE_BIND is 'archive'; it should be unset, "
+    assert refusal() == f"{start}or the app should have Flask-SQLAlchemy"
+    assert refusal(session=False, **known) == (
+        f"{start}because IBIArchive has no session; IBI_DATABASE_URI names the database"
     )
-    assert refusal(IBI_DATABASE_BIND="archive") == (
-        "IBI_DATABASE_BIND is 'archive'; it should be unset, because SQLALCHEMY_BINDS is empty"
-    )
-    assert refusal(IBI_DATABASE_BIND=["archive"]) == (
-        "IBI_DATABASE_BIND is ['archive']; it should be a text"
-    )
-    assert refusal(flask_sqlalchemy=False, IBI_DATABASE_BIND="archive") == (
-        "IBI_DATABASE_BIND is 'archive'; it should be unset, or the app should have "
-        "Flask-SQLAlchemy"
-    )
-    assert refusal(session=False, SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="archive") == (
-        "IBI_DATABASE_BIND is 'archive'; it should be unset, because IBIArchive has no session; "
-        "IBI_DATABASE_URI names the database"
-    )
-    assert refusal(
-        SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="archive", IBI_DATABASE_URI=uri
-    ).startswith("IBI_DATABASE_URI is 'sqlite:")
-    assert "bound to an SQLite file" in refusal(SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="other")
+    assert refusal(**known, IBI_DATABASE_URI=uri).startswith("IBI_DATABASE_URI is 'sqlite:")

@@ -6,26 +6,19 @@ no file of the transaction remains. IBI_STATEFUL_EXAMPLES sets the number of ran
 
 from __future__ import annotations
 
-import os
-import tempfile
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import precondition, rule
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
-from support.databases import new_database
-from support.host_app import Host
+from support.host_machine import HostMachine
 from support.operations import dump
 
 from flask_ibi_archive.errors import RowError
 
-EXAMPLES = int(os.environ.get("IBI_STATEFUL_EXAMPLES", 6))
-STEPS = 30
 STATES = ("Original", "Original", "Draft", "Reserved", "Deleted")
 CONTENTS = ("rain", "snow", "hail", "ice")
 picks = st.integers(0, 999)
@@ -41,20 +34,11 @@ def can_be_added(row: Any) -> bool:
     return bool(state.transient and not state.expired_attributes and not named)
 
 
-class Repository(RuleBasedStateMachine):
+class Repository(HostMachine):
     """The session of a host. All rows that were ever created are in ``rows``."""
-
-    backend: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
-        with ExitStack() as opened:
-            folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-            uri = opened.enter_context(new_database(self.backend, folder, ready=True))
-            self.host = Host(uri, folder)
-            opened.callback(self.host.close)
-            self.open = opened.pop_all()
-        self.session = self.host.session()
         self.rows: list[Any] = []
         self.savepoints: list[Any] = []
         #: The contents of files of items that were committed.
@@ -238,10 +222,4 @@ class Repository(RuleBasedStateMachine):
 
 @pytest.mark.postgresql
 def test_rows_and_items_agree(backend: str) -> None:
-    class OnBackend(Repository):
-        pass
-
-    OnBackend.backend = backend
-    run_state_machine_as_test(
-        OnBackend, settings=settings(max_examples=EXAMPLES, stateful_step_count=STEPS)
-    )
+    Repository.run_on(backend, steps=30)

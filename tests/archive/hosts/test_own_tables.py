@@ -68,23 +68,24 @@ def host(ibi_settings: dict[str, Any], tmp_path: Path) -> Iterator[Host]:
         archive.database.close()
 
 
-OPERATIONS: dict[str, Callable[[Archive], Any]] = {
-    "deposit": lambda archive: archive.deposit(title="x"),
-    "new_edition": lambda archive: archive.new_edition(A, title="x"),
-    "edit": lambda archive: archive.edit(A, title="x"),
-    "delete": lambda archive: archive.delete(A, "x"),
-    "make_copy": lambda archive: archive.make_copy(A),
-}
+OPERATIONS: list[Callable[[Archive], Any]] = [
+    lambda archive: archive.deposit(title="x"),
+    lambda archive: archive.new_edition(A, title="x"),
+    lambda archive: archive.edit(A, title="x"),
+    lambda archive: archive.delete(A, "x"),
+    lambda archive: archive.make_copy(A),
+]
 
 
-@pytest.mark.parametrize("name", list(OPERATIONS))
-def test_operations_on_items_are_refused_in_one_line(host: Host, name: str) -> None:
+def test_operations_on_items_are_refused_in_one_line(host: Host) -> None:
     archive = host(a_record()).archive
-    with pytest.raises(StorageError) as refusal:
-        OPERATIONS[name](archive)
-    assert str(refusal.value) == (
-        "the items of this Archive are in the tables of the repository (Shelf); change them there"
-    )
+    for work in OPERATIONS:
+        with pytest.raises(StorageError) as refusal:
+            work(archive)
+        assert str(refusal.value) == (
+            "the items of this Archive are in the tables of the repository (Shelf); change them "
+            "there"
+        )
 
 
 WRONG: dict[str, tuple[Any, str]] = {

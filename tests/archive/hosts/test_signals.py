@@ -196,28 +196,6 @@ def test_a_receiver_may_deposit_in_the_session_of_the_host(
     assert not host.session().in_transaction()
 
 
-# --- the session of the host ----------------------------------------------------------------------
-
-
-def test_the_signals_are_sent_after_the_commit_of_the_host(host: Host, received: Received) -> None:
-    item = host.archive.deposit(language="en")
-    host.archive.edit(item.ibi, language="pt")
-    assert received == []
-    host.session.commit()
-    assert names(received) == ["item_minted", "item_deposited", "item_changed"]
-    host.session.commit()
-    assert received == []
-    with host.session.begin():
-        host.archive.delete(item.ibi, "withdrawn")
-        assert received == []
-    assert names(received) == ["item_state_changed"]
-
-
-# --- imports --------------------------------------------------------------------------------------
-
-A, B, C = (f"a.br/x/2001/01.01.00.0{number}" for number in range(3))
-
-
 # --- models of the host ---------------------------------------------------------------------------
 
 
@@ -290,16 +268,15 @@ def test_rows_that_are_rolled_back_also_to_a_savepoint_send_no_signals(
 
 
 def test_adopted_rows_send_signals_after_their_commit(
-    new_host: Callable[..., Host],
+    host: Host,
     received: Received,
     connect: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    host = new_host()
     monkeypatch.setattr(sync, "BATCH", 2)
-    values = [{"title": f"thesis {number}", "state": "Original"} for number in range(4)]
-    values[2]["language"] = "not a language"
-    host.session.execute(insert(host.Thesis), values)
+    rows = [{"title": f"thesis {number}", "state": "Original"} for number in range(4)]
+    rows[2]["language"] = "not a language"
+    host.session.execute(insert(host.Thesis), rows)
     host.session.commit()
     missing: list[int] = []
     count = select(func.count()).where(host.Thesis.ibi_rep.is_(None))
@@ -309,18 +286,15 @@ def test_adopted_rows_send_signals_after_their_commit(
             missing.append(connection.execute(count).scalar_one())
 
     connect(signals.item_deposited, look)
-    runner = host.app.test_cli_runner()
-    adopt = ["ibi", "adopt", "support.host_app:Thesis"]
-    host.session.rollback()
-    runner.invoke(args=[*adopt, "--dry-run"])
+    list(sync.Sync(host.archive, host.Thesis, adopt=True, dry_run=True).run())
     assert received == []
-    host.session.rollback()
-    runner.invoke(args=adopt)
-    rows = host.session.scalars(select(host.Thesis).order_by(host.Thesis.id)).all()
-    adopted = [row.ibi for row in rows if row.ibi is not None]
+    list(sync.Sync(host.archive, host.Thesis, adopt=True).run())
+    adopted = host.session.scalars(
+        select(host.Thesis.ibi_ibip).where(host.Thesis.ibi_rep.is_not(None)).order_by("id")
+    ).all()
     found = brief(received)
-    assert [one[1] for one in found if one[0] == "item_deposited"] == adopted
-    assert [one[1] for one in found if one[0] == "item_minted"] == adopted
+    for name in ("item_minted", "item_deposited"):
+        assert [one[1] for one in found if one[0] == name] == adopted
     assert len(found) == 2 * len(adopted) == 6
     assert missing == [2, 2, 1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from flask import Flask, Response, render_template
@@ -14,9 +14,6 @@ from support.pages import Page
 from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask
 
 from flask_ibi_archive.server.web.responses import find_static_url
-
-if TYPE_CHECKING:
-    pass
 
 Host = Callable[..., Flask]
 
@@ -88,12 +85,6 @@ def check_layout(text: str) -> None:
     assert '<div class="ibi-page" lang="en">' in text
 
 
-def find_static_path(name: str) -> str:
-    """Return the path and the query of a file of the package."""
-    with Flask("host").test_request_context():
-        return find_static_url(name)
-
-
 def test_a_missing_layout_is_logged_and_our_own_is_used(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -108,12 +99,8 @@ def test_a_missing_layout_is_logged_and_our_own_is_used(
     assert record.exc_info is None
 
 
-#: Layouts whose blocks are defined by a template that they extend, or not at all.
+#: Layouts without a block for the content.
 LAYOUTS = {
-    **THEME,
-    "child.html": "{% extends 'layout.html' %}{% block links %}{% endblock %}",
-    "chosen.html": "{% extends config.CHOSEN %}",
-    "bare.html": "<main>{% block content %}{% endblock %}</main>",
     "body.html": "<title>{% block title %}{% endblock %}</title>{% block body %}{% endblock %}",
     "body_child.html": "{% extends 'body.html' %}{% block head %}{% endblock %}",
 }
@@ -194,7 +181,8 @@ def test_the_templates_of_the_documentation_work(host: Host, tmp_path: Path) -> 
     page = see(app, f"/col/{REPORT}/")
     head, _, main = page.partition("<main>")
     assert head.count("<title>") == main.count('<div class="ibi-page"') == 1
-    assert f'href="{find_static_path("ibi.css")}"' in head
+    with app.test_request_context():
+        assert f'href="{find_static_url("ibi.css")}"' in head
     assert "no content" not in main
 
 
@@ -255,6 +243,3 @@ def test_the_policy_of_the_host_has_precedence_and_is_not_doubled(host: Host, ho
         own, sandbox = policies(app, f"/col/{REPORT}/doc/page.html")
         assert own == "default-src 'none'"
         assert sandbox.startswith("sandbox")
-
-
-# --- a browser

@@ -151,41 +151,17 @@ def test_a_deleted_row_takes_its_children_along_and_leaves_a_tombstone(host: Hos
 # --- what the page tells -------------------------------------------------------------------------
 
 
-def refuse_forms(app: Flask) -> None:
-    CSRFProtect(app)
-
-
-def limit_requests(app: Flask) -> None:
-    app.before_request(lambda: abort(429))
-
-
-def use_https(app: Flask) -> None:
-    app.before_request(lambda: redirect(request.url.replace("http:", "https:")))
-
-
-def redirect_to_itself(app: Flask) -> None:
-    app.config["PREFERRED_URL_SCHEME"] = "https"
-
-
-def require_login(app: Flask) -> None:
-    app.before_request(lambda: redirect("/login"))
-
-
-def take_two_words(app: Flask) -> None:
-    app.add_url_rule("/<owner>/<name>", "taken", lambda owner, name: "taken")
-
-
 def leave_out_routes(app: Flask) -> None:
     """The app embeds the Archive with routes=False."""
 
 
-SCENES = [
-    refuse_forms,
-    limit_requests,
-    use_https,
-    redirect_to_itself,
-    require_login,
-    take_two_words,
+SCENES: list[Callable[[Flask], object]] = [
+    CSRFProtect,
+    lambda app: app.before_request(lambda: abort(429)),
+    lambda app: app.before_request(lambda: redirect(request.url.replace("http:", "https:"))),
+    lambda app: app.config.update(PREFERRED_URL_SCHEME="https"),
+    lambda app: app.before_request(lambda: redirect("/login")),
+    lambda app: app.add_url_rule("/<owner>/<name>", "taken", lambda owner, name: "taken"),
     leave_out_routes,
     leave_out_routes,
 ]
