@@ -44,7 +44,6 @@ from flask_ibi_archive.server.config import (
     OWN_ARCHIVE,
     ArchiveConfig,
     NoDatabaseYet,
-    find_address,
 )
 from flask_ibi_archive.server.database.engines import is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, replica_history
@@ -457,8 +456,7 @@ class IBIArchive:
         except ConfigError as error:
             raise StartError(error) from None
         if self.routes:
-            blueprint = create_blueprint(app.config)
-            app.register_blueprint(blueprint, host=find_address(app.config))
+            app.register_blueprint(create_blueprint(app.config))
         app.cli.add_command(commands)
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"

@@ -29,7 +29,10 @@ from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host, 
 from flask_ibi_archive.core.protocol.inclusion import CLASH, CLASH_REQUEST, SERVICE_IBI
 from flask_ibi_archive.core.protocol.pairs import format_query_string
 from flask_ibi_archive.core.resolution.outcome import Redirect
-from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
+from flask_ibi_archive.core.resolution.persistent_url import (
+    ResolutionRequest,
+    parse_persistent_target,
+)
 from flask_ibi_archive.errors import (
     NotReady,
     RegistrationError,
@@ -290,7 +293,8 @@ def _check_persistent_urls(archive: Archive) -> str:
     if item is None:
         return "not checked, because there is no item yet"
     path = f"/{item.ibi}"
-    outcome = resolve_locally(archive, parse_persistent_target(path), (), ("127.0.0.1",))
+    asked = ResolutionRequest(parse_persistent_target(path), path, ("127.0.0.1",))
+    outcome = resolve_locally(archive, asked)
     answer, _ = _dispatch(archive, path, "HEAD")
     if isinstance(outcome, Redirect) and answer.headers.get("Location") != outcome.url:
         raise CheckFailed(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Response, current_app, request
+from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 
@@ -32,7 +32,6 @@ from flask_ibi_archive.server.web.hooks import (
     SERVICE,
     IBIConverter,
     OwnItemConverter,
-    PageBlueprint,
     add_page,
     add_static_files,
     answer_first,
@@ -53,7 +52,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _ITEM_ADDRESS = re.compile(rf"/col/({IBIConverter.regex})(?:/.*)?", re.DOTALL)
 
 
-def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
+def create_blueprint(config: Mapping[str, Any]) -> Blueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
     The blueprint adds a function that sees all requests of the app first; see
@@ -61,7 +60,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
 
     :param config: the Flask config; IBI_IDENTIFICATION adds the identification server.
     """
-    blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.web", template_folder="templates")
+    blueprint = Blueprint(NAME, "flask_ibi_archive.server.web", template_folder="templates")
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
     answers = (redirect_home, explain_mistyped_address, answer_unrouted)

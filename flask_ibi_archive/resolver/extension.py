@@ -68,16 +68,13 @@ class IBIResolver:
             ) from None
         try:
             config = ResolverConfig.from_mapping(app.config, app.instance_path)
-            if app.url_map.host_matching and config.server_name is None:
-                expected = "the host of the resolver, because the app has host_matching=True"
-                raise ConfigError("SERVER_NAME", None, expected)
             database = open_database(config.database_uri, config.database_timeout, RESOLVER)
         except ConfigError as error:
             raise StartError(error) from None
         warn_of_unknown_keys(app, ArchiveConfig, ResolverConfig)
         resolver = ResolverService(config, database, Notifier(app))
         app.extensions[RESOLVER_EXTENSION] = ResolverState(resolver)
-        app.register_blueprint(create_resolver_blueprint(resolver), host=config.server_name)
+        app.register_blueprint(create_resolver_blueprint(resolver))
         app.cli.add_command(ibi_resolver)
         hide_tables_from_host(app)
 

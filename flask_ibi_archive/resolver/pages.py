@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import unquote
 
-from flask import Response, current_app, request
+from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 
@@ -29,14 +29,13 @@ from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.core.protocol.hosts import normalize_host
-from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution import former_links
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import (
-    PersistentUrl,
+    ResolutionRequest,
     format_persistent_target,
     parse_persistent_target,
     read_persistent_url,
@@ -49,7 +48,7 @@ from flask_ibi_archive.resolver.archives import (
     find_clashes,
 )
 from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
-from flask_ibi_archive.resolver.resolving import LocalArchive, ResolutionRequest, ResolverService
+from flask_ibi_archive.resolver.resolving import LocalArchive, ResolverService
 from flask_ibi_archive.server.config import OWN_ARCHIVE, RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import alerts, hooks, requests, responses
 from flask_ibi_archive.server.web.texts import gettext, translate_reason
@@ -58,13 +57,13 @@ from flask_ibi_archive.server.web.texts import gettext, translate_reason
 REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
-def create_resolver_blueprint(resolver: ResolverService) -> hooks.PageBlueprint:
+def create_resolver_blueprint(resolver: ResolverService) -> Blueprint:
     """Return the blueprint with all routes of a resolver.
 
     The names of the endpoints are ``ibi_resolver.<name>``.
     """
     config = resolver.config
-    blueprint = hooks.PageBlueprint(
+    blueprint = Blueprint(
         RESOLVER_EXTENSION, "flask_ibi_archive.server.web", template_folder="templates"
     )
     blueprint.record_once(hooks.prepare_app)
@@ -113,36 +112,22 @@ def show_readiness() -> Response:
 # --- persistent URLs ------------------------------------------------------------------------------
 
 
-def resolve(
-    wanted: PersistentUrl,
-    persistent_url: str,
-    addresses: tuple[str, ...],
-    ranges: tuple[LanguageRange, ...],
-) -> Response:
+def resolve(requested: ResolutionRequest) -> Response:
     """Return a redirect to the requested item, or a page that explains why no item was found.
 
-    :param wanted: the parsed persistent URL.
-    :param persistent_url: the persistent URL as text. The acknowledgment contains this text. After
-        a HEAD request, no acknowledgment is sent.
-    :param addresses: the IP address of the user, followed by the IP addresses of the proxies.
-    :param ranges: the languages that the user prefers.
-    Source: [R] 6.2.
+    After a HEAD request, no acknowledgment is sent. Source: [R] 6.2.
     """
     if refusal := hooks.refuse_registration_key():
         return refusal
     archive: LocalArchive | None = current_app.extensions.get(OWN_ARCHIVE)
     resolver = requests.current_resolver()
+    wanted = requested.wanted
     if archive is not None and not wanted.requires_original:
-        response = archive.resolve(wanted, persistent_url, addresses, ranges)
+        response = archive.resolve(requested)
         if response is not None:
             return response
-    resolution_request = ResolutionRequest(
-        wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
-    )
     try:
-        outcome = resolver.resolve(
-            resolution_request, acknowledges=request.method == "GET", own=archive
-        )
+        outcome = resolver.resolve(requested, acknowledges=request.method == "GET", own=archive)
     except errors.NotReady as error:
         return alerts.unready_response(error)
     if isinstance(outcome, Redirect):
@@ -164,21 +149,17 @@ def _count_malformed(target: str, error: errors.MalformedPersistentUrl) -> None:
         requests.current_resolver().metrics.add_failed_url(text, AlertKind.MALFORMED.value)
 
 
-def _resolve_or_register(
-    wanted: PersistentUrl,
-    persistent_url: str,
-    addresses: tuple[str, ...],
-    ranges: tuple[LanguageRange, ...],
-) -> Response:
+def _resolve_or_register(requested: ResolutionRequest) -> Response:
     """Resolve a persistent URL, or answer a request to the service of the resolver.
 
     The URL rule of the service only matches an IBI in canonical case. If a request contains the
     service IBI in another case, this function answers the request.
     """
+    wanted = requested.wanted
     is_service = wanted.ibi.text == requests.current_resolver().config.service_ibi
     if is_service and wanted.verbs == NO_VERBS and not wanted.path:
         return answer_registration_request()
-    return resolve(wanted, persistent_url, addresses, ranges)
+    return resolve(requested)
 
 
 # --- foreign identifiers and former addresses -----------------------------------------------------

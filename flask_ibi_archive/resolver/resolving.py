@@ -55,7 +55,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 from flask import Response
 
 from flask_ibi_archive.core.identifiers.grammar import Identifier
-from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
 from flask_ibi_archive.core.protocol.states import State
@@ -74,7 +73,7 @@ from flask_ibi_archive.core.resolution.outcome import (
     add_alternatives,
     ask_for_alternatives,
 )
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver import asking, claims
 from flask_ibi_archive.resolver.archives import (
@@ -105,25 +104,6 @@ GRACE = 0.25
 # --- what the resolver is asked, and whom it can ask ---------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ResolutionRequest:
-    """A user's request for a persistent URL ([R] 6.2, Table 6.6).
-
-    :param wanted: the parsed persistent URL.
-    :param persistent_url: the complete persistent URL that the user requested, with host and port.
-        The acknowledgment contains this URL.
-    :param client_addresses: the IP address of the user, followed by the addresses of the proxies.
-    :param ranges: the languages that the user prefers. These languages are not sent to Archives.
-    :param user_agent: the User-Agent header of the user's program.
-    """
-
-    wanted: PersistentUrl
-    persistent_url: str
-    client_addresses: tuple[str, ...]
-    ranges: tuple[LanguageRange, ...] = ()
-    user_agent: str | None = None
-
-
 class LocalArchive(Protocol):
     """The Archive in this process, which the resolver asks without HTTP.
 
@@ -140,13 +120,7 @@ class LocalArchive(Protocol):
     ) -> Mapping[str, tuple[str, ...]]:
         """Return the pairs that answer a question. The method may raise NotReady."""
 
-    def resolve(
-        self,
-        wanted: PersistentUrl,
-        persistent_url: str,
-        addresses: tuple[str, ...],
-        ranges: tuple[LanguageRange, ...],
-    ) -> Response | None:
+    def resolve(self, requested: ResolutionRequest) -> Response | None:
         """Return a redirect to an item of the Archive; None if all Archives must be asked."""
 
 

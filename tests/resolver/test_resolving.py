@@ -246,7 +246,8 @@ ENDS = """
 import sys
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
-from flask_ibi_archive.resolver.resolving import ResolutionRequest, ResolverService
+from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest
+from flask_ibi_archive.resolver.resolving import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 resolver = ResolverService(

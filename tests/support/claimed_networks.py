@@ -19,11 +19,11 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, ResolutionRequest
 from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Claimant, Known
 from flask_ibi_archive.resolver.asking import CircuitBreaker, Reply, Target
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
+from flask_ibi_archive.resolver.resolving import Resolution
 from support.networks import KEY, as_read
 from support.resolving import SimulatedReplies
 from support.scattered_items import is_hidden

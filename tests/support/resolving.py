@@ -20,14 +20,13 @@ from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest,
 from flask_ibi_archive.core.protocol.pairs import Pair, decode_query_string, parse_pairs
 from flask_ibi_archive.core.protocol.relations import format_verb_list
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
+from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest, read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Claimant, Known, Registry
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Failure, Reply, Target
 from flask_ibi_archive.resolver.resolving import (
     ReadDocuments,
     Resolution,
-    ResolutionRequest,
     ResolverService,
     TraceEvent,
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import BadHost, NotFound
@@ -26,7 +26,6 @@ from flask_ibi_archive.archive.items.read import find_owners_and_originals
 from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import normalize_host
-from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, Agents
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, decode_url, encode_word
 from flask_ibi_archive.core.protocol.states import State
@@ -39,6 +38,7 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, NextRoun
 from flask_ibi_archive.core.resolution.persistent_url import (
     MOVED_FROM,
     PersistentUrl,
+    ResolutionRequest,
     parse_persistent_target,
 )
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
@@ -65,16 +65,9 @@ class NotHere:
 LocalOutcome = Redirect | NotHere | ItemView | Alert
 
 
-def resolve_locally(
-    archive: Archive,
-    wanted: PersistentUrl,
-    ranges: Sequence[LanguageRange],
-    client_addresses: tuple[str, ...],
-) -> LocalOutcome:
+def resolve_locally(archive: Archive, requested: ResolutionRequest) -> LocalOutcome:
     """Resolve a persistent URL with the answers of one Archive.
 
-    :param ranges: the languages that the reader prefers.
-    :param client_addresses: the IP addresses of the reader, then of the proxies.
     :returns: a redirect; or NotHere; or an Original that was removed; or an alert. There is an
         alert in three cases: the resolution returns to an earlier item, the resolution needs too
         many rounds, or an item of this Archive does not have the requested part.
@@ -86,9 +79,10 @@ def resolve_locally(
     )
 
     def ask(question: Question) -> Answer:
-        return Answer(source, question, answer_question(archive, question, client_addresses))
+        pairs = answer_question(archive, question, requested.client_addresses)
+        return Answer(source, question, pairs)
 
-    analysis = Analysis(wanted, ranges)
+    analysis = Analysis(requested.wanted, requested.ranges)
     asked: list[Identifier] = []
     is_known = False
     outcome: outcomes.Outcome = NextRound(analysis.questions)
@@ -119,7 +113,7 @@ def resolve_locally(
         return removed
     # the Original of a Copy may have more parts
     moved = _find_moved(archive, asked)
-    if wanted.requires_original or moved is not None:
+    if requested.wanted.requires_original or moved is not None:
         return NotHere(True, moved)
     return outcomes.add_alternatives(outcome, map(ask, outcomes.ask_for_alternatives(outcome)))
 
@@ -143,14 +137,14 @@ def answer_question(
 
 
 def create_local_acknowledgment(
-    redirect: Redirect, client_addresses: tuple[str, ...], persistent_url: str
+    redirect: Redirect, requested: ResolutionRequest
 ) -> Acknowledgment | None:
     """Return the acknowledgment that the Archive would read from the HTTP request of a resolver.
 
-    :param persistent_url: the URL that the reader requested, with host and port.
     :returns: the acknowledgment; None if the answer that led to the redirect has no URL key.
     """
-    sent = redirect.create_acknowledgment(client_addresses, persistent_url)
+    persistent_url = requested.persistent_url
+    sent = redirect.create_acknowledgment(requested.client_addresses, persistent_url)
     if sent is None:
         return None
     return replace(sent, url=decode_url(redirect.url), persistent_url=decode_url(persistent_url))
@@ -214,48 +208,39 @@ def answer_own_item() -> Response | None:
     if request.method not in ("GET", "HEAD") or requests.is_message():
         return None
 
-    def resolve_own(wanted: PersistentUrl, *parameters: Any) -> Response | None:
+    def resolve_own(requested: ResolutionRequest) -> Response | None:
         archive = requests.current_archive()
         with suppress(NotReady, ConfigError):
-            if archive.config.local_resolution and archive.get(wanted.ibi.text) is not None:
-                return _find_resolve()(wanted, *parameters)
+            if archive.config.local_resolution and archive.get(requested.wanted.ibi.text):
+                return _find_resolve()(requested)
         return None
 
     return hooks.answer_target(resolve_own, lambda target: False)
 
 
-def resolve(
-    wanted: PersistentUrl,
-    persistent_url: str,
-    addresses: tuple[str, ...],
-    ranges: tuple[LanguageRange, ...],
-) -> Response | None:
+def resolve(requested: ResolutionRequest) -> Response | None:
     """Answer a persistent URL without asking other Archives.
 
     If this Archive has the item, the response redirects to the item. The access is counted in the
     same way as an access that the resolver acknowledges. If this Archive does not have the item,
     the response redirects to the resolver; if the item was moved, to where it is now.
 
-    :param wanted: the parsed persistent URL.
-    :param persistent_url: the complete persistent URL at the requested host, with port.
-    :param addresses: the IP address of the reader, followed by the IP addresses of the proxies.
-    :param ranges: the languages that the reader prefers.
     :returns: None if the URL may be a page of the host.
     """
     if refusal := hooks.refuse_registration_key():
         return refusal
     archive = requests.current_archive()
-    target = persistent_url.removeprefix(requests.request_origin())
+    target = requested.persistent_url.removeprefix(requests.request_origin())
     try:
-        outcome = resolve_locally(archive, wanted, ranges, addresses)
+        outcome = resolve_locally(archive, requested)
         if isinstance(outcome, ItemView):
             return _removed_response(archive, outcome, target)
         if isinstance(outcome, NotHere):
-            return _elsewhere_response(archive, outcome, wanted, target)
+            return _elsewhere_response(archive, outcome, requested.wanted, target)
     except (NotReady, ConfigError) as error:
         return alerts.unready_response(error)
     if isinstance(outcome, Redirect):
-        return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
+        return redirect_and_count(archive, outcome, requested)
     is_missing = outcome.kind is AlertKind.MISSING
     return alerts.alert_response(
         outcome, resolver_url=find_resolver_url(target) if is_missing else None
@@ -288,21 +273,17 @@ def _elsewhere_response(
 
 
 def redirect_and_count(
-    archive: Archive,
-    redirect: Redirect,
-    wanted: PersistentUrl,
-    persistent_url: str,
-    addresses: tuple[str, ...],
+    archive: Archive, redirect: Redirect, requested: ResolutionRequest
 ) -> Response:
     """Return the redirect to an item of this Archive, and count the access.
 
     If the redirect leads back to the requested URL, the response is an alert about this loop.
     """
     if requests.is_request_url(redirect.url, archive.config.archive_address):
-        return alerts.alert_response(Alert(AlertKind.LOOP, wanted.ibi))
-    response = alerts.redirect_response(redirect, wanted)
+        return alerts.alert_response(Alert(AlertKind.LOOP, requested.wanted.ibi))
+    response = alerts.redirect_response(redirect, requested.wanted)
     if request.method == "GET":
-        count_after_response(response, archive, redirect, addresses, persistent_url)
+        count_after_response(response, archive, redirect, requested)
     return response
 
 
@@ -342,12 +323,8 @@ def answer_former_link() -> Response | None:
         return alerts.method_response()
     alias, ibi = holder
     link = links[aliases.index(alias)]
-    return _find_resolve()(
-        negotiation.add_metadata_step(replace(link.wanted, ibi=parse_identifier(ibi))),
-        f"{requests.request_origin()}/{ibi}{link.rest}",
-        requests.request_addresses(),
-        parse_accept_language(",".join(request.headers.getlist("Accept-Language"))),
-    )
+    wanted = replace(link.wanted, ibi=parse_identifier(ibi))
+    return _find_resolve()(negotiation.read_resolution_request(wanted, f"/{ibi}{link.rest}"))
 
 
 def _find_resolve() -> hooks.Resolve:
@@ -401,16 +378,8 @@ class OwnArchive:
         """
         return answer_question(self._archive, question, client_addresses)
 
-    def resolve(
-        self,
-        wanted: PersistentUrl,
-        persistent_url: str,
-        addresses: tuple[str, ...],
-        ranges: tuple[LanguageRange, ...],
-    ) -> Response | None:
+    def resolve(self, requested: ResolutionRequest) -> Response | None:
         """Return a redirect to an item of the Archive, even if no resolver includes the Archive.
-
-        The parameters are the same as those of :func:`resolve`.
 
         :returns: None if the resolver must ask all included Archives.
         """
@@ -418,15 +387,17 @@ class OwnArchive:
         if not archive.config.local_resolution or self.find_service() is None:
             return None
         try:
-            outcome = resolve_locally(archive, wanted, ranges, addresses)
+            outcome = resolve_locally(archive, requested)
         except NotReady:
             return None
         except Exception:  # the other Archives may still answer
-            current_app.logger.exception("the Archive of this app can't resolve %s", wanted.ibi)
+            current_app.logger.exception(
+                "the Archive of this app can't resolve %s", requested.wanted.ibi
+            )
             return None
         if not isinstance(outcome, Redirect):
             return None
-        return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
+        return redirect_and_count(archive, outcome, requested)
 
 
 def _removed_response(archive: Archive, item: ItemView, target: str) -> Response:
@@ -446,17 +417,13 @@ def _removed_response(archive: Archive, item: ItemView, target: str) -> Response
 
 
 def count_after_response(
-    response: Response,
-    archive: Archive,
-    redirect: Redirect,
-    addresses: tuple[str, ...],
-    persistent_url: str,
+    response: Response, archive: Archive, redirect: Redirect, requested: ResolutionRequest
 ) -> None:
     """Count the access after the response is sent; the reader does not wait for the counting."""
-    acknowledgment = create_local_acknowledgment(redirect, addresses, persistent_url)
+    acknowledgment = create_local_acknowledgment(redirect, requested)
     if acknowledgment is None:
         return
-    agents = Agents(None, request.headers.get("User-Agent"))
+    agents = Agents(None, requested.user_agent)
     app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
 
     def count() -> None:

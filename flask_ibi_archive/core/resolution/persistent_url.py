@@ -28,6 +28,7 @@ from flask_ibi_archive.core.identifiers.grammar import (
 )
 from flask_ibi_archive.core.identifiers.parse import explain_refusal, suggest_identifier
 from flask_ibi_archive.core.protocol import relations
+from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_url, to_bytes
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import MalformedPersistentUrl, Reason, RefusedText
@@ -96,6 +97,25 @@ class PersistentUrl:
     path: str = ""
     requires_original: bool = False
     passed_query: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolutionRequest:
+    """A user's request for a persistent URL ([R] 6.2, Table 6.6).
+
+    :param wanted: the parsed persistent URL.
+    :param persistent_url: the complete persistent URL that the user requested, with host and port.
+        The acknowledgment contains this URL.
+    :param client_addresses: the IP address of the user, followed by the addresses of the proxies.
+    :param ranges: the languages that the user prefers. These languages are not sent to Archives.
+    :param user_agent: the User-Agent header of the user's program.
+    """
+
+    wanted: PersistentUrl
+    persistent_url: str
+    client_addresses: tuple[str, ...]
+    ranges: tuple[LanguageRange, ...] = ()
+    user_agent: str | None = None
 
 
 def parse_persistent_url(text: str) -> PersistentUrl:

@@ -54,7 +54,6 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
       flask --app example_app:create_resolver ibi-resolver resolve --trace \\
         '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
-    from flask_ibi_archive.resolver.resolving import ResolutionRequest
 
     try:
         addresses = parse_client_addresses(ip)
@@ -63,7 +62,8 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
     resolver = get_resolver()
     terminal.standard_output()
     wanted = persistent_url.read_persistent_url(url)
-    request = ResolutionRequest(wanted, url, addresses, parse_accept_language(language))
+    ranges = parse_accept_language(language)
+    request = persistent_url.ResolutionRequest(wanted, url, addresses, ranges)
     print_event = partial(_print_event, inner_hosts=resolver.config.inner_hosts)
     outcome = resolver.resolve(request, print_event if trace else None, acknowledges=False)
     target = (

@@ -14,20 +14,22 @@ from ipaddress import ip_address
 from pathlib import Path
 from string import ascii_letters, digits
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
-from werkzeug.exceptions import BadHost, HTTPException, NotFound
+from werkzeug.exceptions import BadHost, NotFound
 from werkzeug.routing import AnyConverter, BaseConverter, RequestRedirect
 
 from flask_ibi_archive.core.identifiers import grammar
 from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
-from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.core.protocol.pairs import contains_key
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.core.resolution.persistent_url import (
+    ResolutionRequest,
+    parse_persistent_target,
+)
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.server.config import EXTENSION, RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import negotiation, requests, responses
@@ -36,12 +38,8 @@ from flask_ibi_archive.server.web.texts import FUNCTIONS
 
 # --- persistent URLs ---------------------------------------------------------------------------
 
-#: A function that answers a persistent URL. The parameters are the parsed persistent URL, the
-#: complete requested URL, the IP addresses of the reader and the proxies, and the languages that
-#: the reader prefers. The function returns None if the host should answer with 404.
-Resolve = Callable[
-    [PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]], "Response | None"
-]
+#: A function that answers a persistent URL. It returns None if the host should answer with 404.
+Resolve = Callable[[ResolutionRequest], "Response | None"]
 Hook = Callable[[], "Response | None"]
 #: A function that is told of each malformed target for which a reader gets an alert.
 NoteMalformed = Callable[[str, MalformedPersistentUrl], object]
@@ -95,7 +93,7 @@ def answer_unrouted(
             "optionally with a port, such as urlib.net:80",
         )
     if isinstance(failure, RequestRedirect):
-        return redirect_to_configured_address(failure)
+        return correct_path(failure)
     return answer_target(resolve, is_meant, note_malformed)
 
 
@@ -132,43 +130,21 @@ def answer_target(
     if not is_read:
         must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
         return method_response() if must_answer else None
-    ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
-    return resolve(
-        negotiation.add_metadata_step(wanted),
-        requests.request_origin() + target,
-        requests.request_addresses(),
-        ranges,
-    )
+    return resolve(negotiation.read_resolution_request(wanted, target))
 
 
-def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None:
-    """Return a redirect to a corrected path of this extension.
+def correct_path(redirect: RequestRedirect) -> Response | None:
+    """Return a redirect of werkzeug to a corrected path, if the path may be one of this package.
 
-    The Location header contains the configured address of the host. Werkzeug would use the Host
-    header of the request. An attacker could forge this header, and a cache could store the
-    redirect.
-
-    :param redirect: the redirect of werkzeug. This redirect adds a missing slash at the end of the
-        path, or merges repeated slashes.
-    :returns: None if the path does not belong to this extension.
+    Werkzeug adds a missing slash at the end of the path, or merges repeated slashes. The location
+    has no host: that of werkzeug is the Host header, which an attacker can forge. But it has the
+    path under which the app is mounted.
     """
-    adapter = current_app.create_url_adapter(request)
-    assert adapter is not None
-    path = urlsplit(redirect.new_url).path.removeprefix(request.root_path.rstrip("/"))
-    try:
-        endpoint, _ = adapter.match(unquote(path), "GET")
-    except HTTPException:
+    url = urlsplit(redirect.new_url)
+    path = url.path.removeprefix(request.root_path.rstrip("/"))
+    if not path.startswith(("/col/", "/ibi")):
         return None
-    blueprint = str(endpoint).partition(".")[0]
-    if blueprint == EXTENSION:
-        base = requests.current_archive().config.base_url
-    elif blueprint == RESOLVER_EXTENSION:
-        # without a configured address, the location contains only a path and no host
-        base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
-    else:
-        return None
-    query = requests.request_target().partition("?")[2]
-    location = f"{base}{requests.request_root()}{path}" + (f"?{query}" if query else "")
+    location = f"{requests.request_root()}{path}" + (f"?{url.query}" if url.query else "")
     return responses.set_headers(Response(status=redirect.code, headers={"Location": location}))
 
 
@@ -336,33 +312,6 @@ class OwnWordConverter(AnyConverter):
 # --- routes --------------------------------------------------------------------------------------
 
 
-class PageBlueprint(Blueprint):
-    """A blueprint whose rules are for one host in an app with ``host_matching=True``.
-
-    The option ``host`` of ``register_blueprint`` is a host name or an address, with or without a
-    port.
-    """
-
-    def make_setup_state(self, *arguments: Any, **options: Any) -> BlueprintSetupState:
-        """Return the object that adds the rules to an app."""
-        return _SetupState(self, *arguments, **options)
-
-
-class _SetupState(BlueprintSetupState):
-    def add_url_rule(self, rule: str, *arguments: Any, **options: Any) -> None:
-        """Add a rule to the app."""
-        options.update(_choose_host(self))
-        super().add_url_rule(rule, *arguments, **options)
-
-
-def _choose_host(state: BlueprintSetupState) -> dict[str, Any]:
-    """Return the argument ``host`` of a rule if the app has ``host_matching=True``."""
-    if not state.app.url_map.host_matching:
-        return {}
-    # werkzeug compares it with the Host header in lower case and without a default port
-    return {"host": re.sub(r":(80|443)$", "", state.options["host"].lower())}
-
-
 def prepare_app(state: BlueprintSetupState) -> None:
     """Add what the pages need to the app: a converter, functions for templates, and hooks.
 
@@ -433,7 +382,6 @@ def add_rule_for_all_methods(
     """
     endpoint = f"{state.blueprint.name}.{name}"
     path = f"{state.url_prefix or ''}{path}"
-    options.update(_choose_host(state))
     rule = state.app.url_rule_class(path, endpoint=endpoint, methods=None, **options)
     state.app.url_map.add(rule)
     state.app.endpoint(endpoint)(view)

@@ -14,9 +14,11 @@ from flask import request
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_options_header
 
+from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.protocol.relations import SHAPES, Relation, Step, StepKind, VerbList
 from flask_ibi_archive.core.records.formats import BUILT_IN
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, ResolutionRequest
+from flask_ibi_archive.server.web import requests
 
 #: Other media types of the formats, which programs send.
 ALIASES = {
@@ -92,6 +94,20 @@ def add_metadata_step(wanted: PersistentUrl) -> PersistentUrl:
         return wanted
     steps = (*relation.steps, Step(StepKind.METADATA, choose_format(accept, _KNOWN)))
     return replace(wanted, verbs=VerbList(Relation(steps)))
+
+
+def read_resolution_request(wanted: PersistentUrl, target: str) -> ResolutionRequest:
+    """Return the request for a persistent URL, which may be another one than that of the request.
+
+    :param target: the path and the query of the persistent URL.
+    """
+    return ResolutionRequest(
+        add_metadata_step(wanted),
+        requests.request_origin() + target,
+        requests.request_addresses(),
+        parse_accept_language(",".join(request.headers.getlist("Accept-Language"))),
+        request.headers.get("User-Agent"),
+    )
 
 
 def _read_ranges(accept: MIMEAccept) -> MIMEAccept:

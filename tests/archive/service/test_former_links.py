@@ -34,7 +34,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.items import write as same_as
 from flask_ibi_archive.archive.service import local_resolution
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest
 
 NewApp = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"
@@ -240,8 +240,8 @@ def test_without_former_addresses_a_page_that_does_not_exist_costs_no_statement(
 
 
 def test_a_resolver_of_the_same_app_resolves(old_with: NewApp) -> None:
-    def resolve(wanted: PersistentUrl, url: str, *more: Any) -> Response:
-        return Response(f"{wanted.ibi} {wanted.path} {url}")
+    def resolve(asked: ResolutionRequest) -> Response:
+        return Response(f"{asked.wanted.ibi} {asked.wanted.path} {asked.persistent_url}")
 
     for step in ("before", "after"):
         app = old_with(**{step: lambda app: add_resolver(app, resolve)})

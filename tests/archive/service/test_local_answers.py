@@ -67,6 +67,7 @@ from flask_ibi_archive.core.protocol.pairs import (
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Redirect
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, ResolutionRequest
 
 NewApp = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"
@@ -303,7 +304,7 @@ def test_settings_and_routes_of_the_host_have_precedence(web_with: NewApp) -> No
     assert (answer.status, answer.headers["Location"]) == (308, f"{HOST}/{REPORT_IBIP}/")
     # a resolver of the same app answers persistent urls
     app = web_with()
-    add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
+    add_resolver(app, lambda asked: Response(f"resolved {asked.wanted.ibi}"))
     for target in (REPORT, f"{REPORT}:", NOBODY, GONE):
         ibi = target.rstrip(":")
         assert ask(app, f"/{target}").text == f"resolved {ibi}"
@@ -316,7 +317,7 @@ def test_settings_and_routes_of_the_host_have_precedence(web_with: NewApp) -> No
 @pytest.mark.no_tables
 def test_a_resolver_answers_while_the_archive_of_the_app_is_not_ready(new_app: NewApp) -> None:
     app = new_app(IBI_LOCAL_RESOLUTION=False)
-    add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
+    add_resolver(app, lambda asked: Response(f"resolved {asked.wanted.ibi}"))
     assert ask(app, f"/{REPORT}").text == f"resolved {REPORT}"
     assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
 
@@ -412,22 +413,23 @@ def test_values_give_the_same_outcome_as_text(
         archive, wanted = archives[number % 2], make_wanted(chance, maker.records)
         ranges = parse_accept_language(chance.choice(PREFERENCES))
         users = (chance.choice(USERS),)
-        by_values = without_key(resolve_locally(archive, wanted, ranges, users))
+        asked = ResolutionRequest(wanted, PERSISTENT_URL, users, ranges)
+        by_values = without_key(resolve_locally(archive, asked))
         with monkeypatch.context() as patch:
             patch.setattr(local_resolution, "answer_question", answer_by_text)
-            by_text = without_key(resolve_locally(archive, wanted, ranges, users))
-        assert by_values == by_text, (wanted, ranges, users)
+            by_text = without_key(resolve_locally(archive, asked))
+        assert by_values == by_text, asked
         kinds.add((type(by_values).__name__, number % 2))
         if isinstance(by_values, Redirect):
-            check_acknowledgment(by_values, users, PERSISTENT_URL)
+            check_acknowledgment(by_values, asked)
     assert len(kinds) == 4 * 2, kinds  # each Archive had all four kinds of outcomes
 
 
-def check_acknowledgment(redirect: Redirect, users: tuple[str, ...], url: str) -> None:
+def check_acknowledgment(redirect: Redirect, asked: ResolutionRequest) -> None:
     """Check that the acknowledgment is the same as after an HTTP request."""
-    sent = redirect.create_acknowledgment(users, url)
+    sent = redirect.create_acknowledgment(asked.client_addresses, asked.persistent_url)
     received = sent and parse_request(decode_query_string(format_request(sent)))
-    assert create_local_acknowledgment(redirect, users, url) == received
+    assert create_local_acknowledgment(redirect, asked) == received
 
 
 @given(
@@ -449,4 +451,5 @@ def test_an_acknowledgment_is_the_same_as_a_parsed_one(
         depends_on_language=False,
         question=Question(ibi, NO_VERBS),
     )
-    check_acknowledgment(redirect, (USERS[0],), PERSISTENT_URL)
+    asked = ResolutionRequest(PersistentUrl(ibi), PERSISTENT_URL, (USERS[0],))
+    check_acknowledgment(redirect, asked)

@@ -183,7 +183,7 @@ def test_the_tombstone_of_a_translation_that_was_moved_is_shown(new_app: NewApp)
 
 def test_a_resolver_in_the_app_answers(app: Flask) -> None:
     fill(app)
-    add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
+    add_resolver(app, lambda asked: Response(f"resolved {asked.wanted.ibi}"))
     app.add_url_rule("/<path:page>", "page", lambda page: "a page")
     for target in (f"/{rep(1)}", "/hdl:20.500/1"):
         assert ask(app, target).text == f"resolved {rep(1)}"

@@ -21,7 +21,10 @@ from support.web import Answer, ask, resolver_app
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
-from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
+from flask_ibi_archive.core.resolution.persistent_url import (
+    ResolutionRequest,
+    parse_persistent_target,
+)
 from flask_ibi_archive.server.web.alerts import alert_response
 from flask_ibi_archive.server.web.texts import get_language_name
 
@@ -253,11 +256,11 @@ def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
 # --- the persistent URL in a request
 
 
-def echo(*asked: Any) -> Response:
+def echo(asked: ResolutionRequest) -> Response:
     """Return the values that were read from a request, one a line."""
-    wanted, text, addresses, ranges = asked
-    tags = [language.tag for language in ranges]
-    lines = [wanted.ibi.text, wanted.path, wanted.passed_query, text, *addresses, *tags]
+    wanted, tags = asked.wanted, [language.tag for language in asked.ranges]
+    lines = [wanted.ibi.text, wanted.path, wanted.passed_query, asked.persistent_url]
+    lines += [*asked.client_addresses, *tags]
     return Response("\n".join(lines))
 
 
