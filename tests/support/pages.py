@@ -94,7 +94,7 @@ def reading(language: str) -> Iterator[None]:
 
 def see(app: Flask, target: str, status: int = 200, language: str = "", **options: str) -> Page:
     """Return a parsed page, and check the properties that every page has."""
-    headers = {"Accept-Language": language} if language else {}
+    headers = {"Accept": "text/html", **({"Accept-Language": language} if language else {})}
     answer = ask(app, target, headers=headers, **options)
     assert answer.status == status
     assert answer.headers.getlist("Content-Type") == ["text/html; charset=utf-8"]
@@ -144,38 +144,9 @@ MARKED = {"Accept-Language": TAG}
 #: The words that are the same in all languages: names of languages in the languages themselves,
 #: names of formats, units, and names of the standards.
 NAMES = {
-    *(
-        [
-            "English",
-            "español",
-            "português",
-            "Esperanto",
-            "ISBN",
-            "ISSN",
-            "SHA",
-            "LD",
-            "RIS",
-            "XML",
-            "kB",
-        ]
-    ),
-    *(
-        [
-            "ABNT",
-            "NBR",
-            "BibTeX",
-            "CSL",
-            "CSV",
-            "Core",
-            "DOI",
-            "MTD",
-            "OpenAIRE",
-            "DataCite",
-            "Dublin",
-            "IBI",
-            "JSON",
-        ]
-    ),
+    *("English", "español", "português", "Esperanto", "ISBN", "ISSN", "SHA", "LD", "RIS"),
+    *("XML", "kB", "ABNT", "NBR", "BibTeX", "CSL", "CSV", "Core", "DOI"),
+    *("MTD", "OpenAIRE", "DataCite", "Dublin", "IBI", "JSON"),
     # the names of languages and countries in Esperanto
     *Locale.parse(TAG).languages.values(),
     *Locale.parse(TAG).territories.values(),

@@ -124,10 +124,9 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
             assert bool(urls) == (not is_hidden)
 
 
-def test_an_embargo_ends_by_itself_at_midnight_utc_and_pages_say_the_day(
+def test_an_embargo_ends_by_itself_at_midnight_utc(
     site: tuple[Flask, Clock],
 ) -> None:
-    # an embargo ends by itself at midnight utc
     for moment, status in [
         ("2027-02-28T23:59:59+00:00", 403),
         ("2027-03-01T00:00:00+00:00", 200),
@@ -141,17 +140,6 @@ def test_an_embargo_ends_by_itself_at_midnight_utc_and_pages_say_the_day(
         assert ask(app, f"/col/{ibi}/doc/report.pdf").status == status
         pairs = ask_urls(app, ibi)
         assert pairs["contenttype"] == (("Data",) if status == 200 else ("Metadata",))
-    # pages say the day
-    for rest in ["", "doc/report.pdf", "doc/missing.pdf", "files"]:
-        app, clock = site
-        clock.now = noon(date(2027, 2, 28))
-        answer = ask(app, f"/col/{rep(1)}/{rest}")
-        assert answer.status == (403 if rest else 200)
-        assert "available from 1 March 2027" in answer.text
-        assert "network" not in answer.text
-        if rest:
-            # the links to other languages, before <main>, repeat the requested path
-            assert "report.pdf" not in answer.text.partition("<main")[2]
 
 
 def test_an_embargo_closes_ranges_titles_metadata_and_accesses(site: tuple[Flask, Clock]) -> None:

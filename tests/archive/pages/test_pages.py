@@ -38,7 +38,6 @@ from support.web import (
     URL_METADATA,
     WITH_METADATA,
     ask,
-    follow,
     shelf,
 )
 
@@ -69,18 +68,14 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow
 def test_every_page_is_well_formed_and_completely_translated(web: Flask, tmp_path: Path) -> None:
-    # every page is well formed in both languages
     for rest, ibi, status, remote in PAGES:
         options = {"remote": remote} if remote else {}
-        titles = set()
-        for language in ("pt", "en"):
-            page = see(web, f"/col/{ibi}/{rest}", status, language, **options)
-            assert page.html == {"lang": language}
-            titles.add(page.text("h1"))
-            if status != 200:  # an error page has advice or links
-                assert page.links or page.text("p")
-        assert len(titles) == (2 if status != 200 or rest else 1)
+        page = see(web, f"/col/{ibi}/{rest}", status, "pt", **options)
+        assert page.html == {"lang": "pt"}
+        if status != 200:  # an error page has advice or links
+            assert page.links or page.text("p")
     # no page has text without a translation
     for path, remote in [
         *((f"/col/{ibi}/{rest}", remote or OUTSIDE) for rest, ibi, _, remote in PAGES),
@@ -129,24 +124,6 @@ def test_links_titles_and_addresses(web: Flask) -> None:
     assert answer.status_code == 308
     assert answer.headers["Location"] == f"/r%C3%A9po/col/{REPORT}/?x=%F3"
     assert ask(web, f"//evil.example//{REPORT}").headers.get("Location") is None
-
-
-def test_every_internal_link_of_every_page_works(web: Flask) -> None:
-    links = set()
-    for rest, ibi, status, remote in PAGES:
-        options = {"remote": remote} if remote else {}
-        found = see(web, f"/col/{ibi}/{rest}", status, **options).all_links
-        # the links to other languages lead to the page itself, which may be an error
-        links |= {(link, remote) for link in found if "lang=" not in link}
-    internal = {(link, remote) for link, remote in links if link.startswith((HOST, "/"))}
-    assert len(internal) > 50
-    # a removed edition, and a file without content, are linked on purpose
-    other = {f"{HOST}col/{GONE}/": 410, f"{HOST}col/{SERVED_ELSEWHERE}/doc/named.pdf": 404}
-    assert other.keys() <= {link for link, _ in internal}
-    for link, remote in internal:
-        options = {"remote": remote} if remote else {}
-        status = follow(web, link, **options).status
-        assert status == other[link] if link in other else status in (200, 302), link
 
 
 def test_the_citation_names_the_repository_and_the_day_of_access(uri: str, tmp_path: Path) -> None:

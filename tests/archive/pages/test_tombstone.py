@@ -46,14 +46,13 @@ def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
 
 def test_the_pages_of_a_removed_item(app: Flask, removed: tuple[str, str]) -> None:
     # every address of a removed item answers 410
-    for method in ["GET", "HEAD"]:
-        for ibi in (*removed, removed[0].upper(), removed[1].lower()):
-            for address in ADDRESSES:
-                answer = ask(app, f"/col/{ibi}/{address}", method)
-                assert answer.status == 410, address
-                assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-                assert answer.headers["Link"] == f'<{BASE}{NOBODY}>; rel="successor-version"'
-                assert (answer.body == b"") == (method == "HEAD")
+    for method, ibi in (("GET", removed[0].upper()), ("HEAD", removed[1].lower())):
+        for address in ADDRESSES:
+            answer = ask(app, f"/col/{ibi}/{address}", method)
+            assert answer.status == 410, address
+            assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+            assert answer.headers["Link"] == f'<{BASE}{NOBODY}>; rel="successor-version"'
+            assert (answer.body == b"") == (method == "HEAD")
     # the page shows item, date, reason and successor
     shown = json.loads(command(app, "show", removed[0], "--json").data)
     page = see(app, f"/col/{removed[1]}/", 410)
