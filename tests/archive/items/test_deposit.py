@@ -50,12 +50,15 @@ def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, rep
 
 
 def test_the_options_are_stored(app: Flask, report: Path) -> None:
-    fields = ("content_type=Metadata", "embargo=2027-03-01", "list_files=false")
+    fields = ("content_type=Metadata", "embargo=2027-03-01", "list_files=false",
+              "metadata.dc.subject=hydrology")  # fmt: skip
     lists = ("access.networks=150.163.0.0/16", "same_as=10.5281/zenodo.1", "same_as=hdl:20.500/1")
     words = [word for text in (*fields, *lists) for word in ("--set", text)]
     names = ("--title", "é", "--creator", "Banon", "--creator", "Costa", "--language", "pt-BR")
     item = shown(app, command(app, "add", report, *names, *words))
-    assert item["metadata"]["dc"] == {"title": ["é"], "creator": ["Banon", "Costa"]}
+    assert item["metadata"]["dc"] == {
+        "title": ["é"], "creator": ["Banon", "Costa"], "subject": ["hydrology"]
+    }  # fmt: skip
     assert (item["language"], item["content_type"]) == ("pt-BR", "Metadata")
     assert (item["embargo"], item["list_files"]) == ("2027-03-01", False)
     assert item["access"] == {"networks": ["150.163.0.0/16"]}

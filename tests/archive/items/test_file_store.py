@@ -79,7 +79,7 @@ def test_walk_yields_stored_files_and_ignores_others(folder: FileStore, tmp_path
     assert sorted(file.sha256 for file in folder.walk()) == stored
 
 
-def test_has_intact_is_true_only_for_an_undamaged_file(folder: FileStore, tmp_path: Path) -> None:
+def test_only_an_undamaged_file_is_renewed(folder: FileStore, tmp_path: Path) -> None:
     stored = store_content(folder, tmp_path, b"content")
     place = folder.path(stored.sha256)
     for found, is_intact in ((b"content", True), (b"contenT", False), (b"con", False)):

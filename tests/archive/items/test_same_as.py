@@ -193,9 +193,6 @@ def test_the_commands_add_list_and_remove(app: Flask) -> None:
     assert changed == [(ibi, ("same_as",), True) for ibi in (A, A, B, A, B)]
 
 
-LEGACY, IBIP = "aBZc/1", "8JMKD3MGP8W/34PGRBS"
-
-
 @pytest.mark.rule("FI-5")
 def test_the_pages_of_an_item_show_them(app: Flask) -> None:
     import_records(archive_of(app), [item(A, *ALL, metadata={"dc": {"title": ["x"]}})])
