@@ -30,7 +30,7 @@ from support.web import (
 )
 
 from flask_ibi_archive.archive.commands import ibi
-from flask_ibi_archive.archive.items import import_export as exporting
+from flask_ibi_archive.archive.items import read
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.commands.group import read_ibi
 
@@ -86,7 +86,7 @@ def test_list_prints_identifiers_state_and_title_of_each_item(web: Flask) -> Non
 @pytest.fixture
 def five(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Flask:
     """An app with five items that differ in state, titles and creators."""
-    monkeypatch.setattr(exporting, "BATCH", 2)
+    monkeypatch.setattr(read, "EXPORT_BATCH", 2)
     chico = {"value": "Chico", "lang": "pt-BR"}
     descriptions: list[dict[str, Any]] = [
         {"title": ["Relatório 100%", "Report"], "subject": ["subject"]},
@@ -124,7 +124,8 @@ def test_list_selects_by_state_and_text(five: Flask) -> None:
 # --- url-list ------------------------------------------------------------------------------------
 
 
-def test_url_list_prints_what_the_service_answers(kept: NewApp) -> None:
+def test_url_list_prints_what_the_service_answers(web_with: NewApp) -> None:
+    apps = [web_with(IBI_FILTER_URL_LIST=filtered) for filtered in (True, False)]
     for text, options in [
         (REPORT, {}),
         (REPORT, {"filepath": "日本語.txt"}),
@@ -132,8 +133,7 @@ def test_url_list_prints_what_the_service_answers(kept: NewApp) -> None:
         (CLOSED, {"ip": OUTSIDE}),
         (NOBODY, {}),
     ]:
-        for filtered in [True, False]:
-            app = kept(IBI_FILTER_URL_LIST=filtered)
+        for app in apps:
             words = [word for name, value in options.items() for word in (f"--{name}", value)]
             outcome = command(app, "url-list", text, *words)
             printed = outcome.out
