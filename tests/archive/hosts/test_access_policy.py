@@ -124,6 +124,7 @@ STATED_OPEN = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remote", [INSIDE, OUTSIDE])
 def test_none_leaves_the_decision_to_networks_and_embargo(
     build: Build, place: tuple[str, Path], remote: str

@@ -215,6 +215,7 @@ class Repository(HostMachine):
             self.known[name] = ibi
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 def test_rows_and_items_agree_after_repairs(backend: str) -> None:
     Repository.run_on(backend, steps=25)

@@ -372,6 +372,7 @@ def run(uri: str, folder: Path, has_archive: bool) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.no_tables
 def test_the_host_works_as_without_the_extension(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

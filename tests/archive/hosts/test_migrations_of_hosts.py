@@ -192,6 +192,7 @@ HOST_MODELS = """
 """
 
 
+@pytest.mark.slow
 def test_plain_alembic_ignores_our_tables_with_one_line(
     alembic: Callable[..., str], new_app: Callable[..., Flask], uri: str
 ) -> None:

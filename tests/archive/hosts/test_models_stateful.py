@@ -220,6 +220,7 @@ class Repository(HostMachine):
         self.session.commit()
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 def test_rows_and_items_agree(backend: str) -> None:
     Repository.run_on(backend, steps=30)
