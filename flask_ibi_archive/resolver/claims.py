@@ -76,8 +76,6 @@ LIMIT = 10_000
 MAX_ANSWER, TIMEOUT = 2 * MAX_PAGE, 30.0
 #: The seconds after which a failed request is repeated: the first ones, and at most.
 FIRST_PAUSE, MAX_PAUSE = 30.0, 300.0
-#: An Archive that claims more names than these is read no further, and always asked.
-MAX_NAMES = 1_000_000
 #: The maximum number of refused lines of an Archive that are stored, and characters of a reason.
 MAX_REFUSED, MAX_REASON = 1000, 300
 #: The time for which a follower is the only one, and after which it renews this.
@@ -324,12 +322,13 @@ class ReadingStore:
         refused = sa.select(sa.func.count()).select_from(tables.RefusedClaim).where(*others)
         if len(reading.refused) + (self._connection.scalar(refused) or 0) > MAX_REFUSED:
             return f"sent more than {MAX_REFUSED} claims that are refused"
-        if row.names + len(reading.rows) <= MAX_NAMES:
+        limit = self._config.claims_max_names
+        if row.names + len(reading.rows) <= limit:
             return None
         stated = self._read_names(row.archive_id, dialects.is_one_of(_NAME.name, reading.rows))
-        if row.names + len(reading.rows) - len(stated) <= MAX_NAMES:
+        if row.names + len(reading.rows) - len(stated) <= limit:
             return None
-        return f"claims more than {MAX_NAMES} names"
+        return f"claims more than {limit} names (IBI_RESOLVER_CLAIMS_MAX_NAMES)"
 
     def _store_page(self, reading: Reading, page: Page, row: sa.Row[Any], number: int) -> int:
         """Store a page, and return by how much the number of names has grown.

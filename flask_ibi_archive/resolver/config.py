@@ -54,6 +54,7 @@ class ResolverConfig(SharedConfig):
     :ivar follow: True if a thread of the app reads the claims of the Archives.
     :ivar claims_interval: the seconds after which the claims of an Archive are read again.
     :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
+    :ivar claims_max_names: the number of names of an Archive after which no more are read.
     :ivar registry: True if the resolver has a document registry ([P] 4).
     :ivar registry_allowed: the identifiers that actors may register although an Archive claims them
         or another actor has registered them, in canonical case.
@@ -73,6 +74,7 @@ class ResolverConfig(SharedConfig):
     follow: bool = resolver_setting(parse_flag, False)
     claims_interval: float = resolver_setting(parse_timeout, 30)
     claims_max_age: float = resolver_setting(parse_timeout, 300)
+    claims_max_names: int = resolver_setting(parse_count, 1_000_000)
     email: str | None = resolver_setting(parse_email)
     server_name: str | None = setting(parse_archive_address, key="SERVER_NAME")
     registry: bool = resolver_setting(parse_flag, False)

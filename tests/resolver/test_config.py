@@ -40,6 +40,7 @@ SETTINGS: dict[str, tuple[Any, Any, Any, Any]] = {
     "FOLLOW": (False, "yes", True, "perhaps"),
     "CLAIMS_INTERVAL": (30, "10", 10.0, 0),
     "CLAIMS_MAX_AGE": (300, "90", 90.0, 0),
+    "CLAIMS_MAX_NAMES": (1_000_000, "1000", 1000, 0),
     "EMAIL": (None, "urlib@example.org", "urlib@example.org", "urlib"),
     "REGISTRY": (False, "no", False, "perhaps"),
     "REGISTRY_ALLOWED": (
