@@ -417,4 +417,5 @@ def test_sessions_have_listeners_once_the_host_has_a_model_with_identifiers(name
     """The module of the models may be imported before that of the app."""
     command = [sys.executable, "-c", LISTENERS.format(names=names)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\n['after_flush_postexec', 'before_flush']\n"
+    listeners = ["after_flush_postexec", "before_flush", "persistent_to_deleted"]
+    assert run.stdout == f"[]\n{listeners}\n"
