@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -16,7 +20,6 @@ from sqlalchemy import Connection, insert, select, update
 from support.archives import archive_of, close, make_app
 from support.clocks import Clock
 from support.harvesting import MORNING, harvest
-from support.workers import kill_while_changing
 
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -30,6 +33,27 @@ from flask_ibi_archive.archive.items.changes import (
     select_datestamp,
 )
 from flask_ibi_archive.archive.items.tables import Item
+
+TESTS = Path(__file__).parents[2]
+
+
+def kill_while_changing(uri: str, folder: Path, ibi: str | None, changes: int) -> int:
+    """Kill a process that edits an item again and again, and return the number of its last edit.
+
+    :param changes: the number of edits after which it is killed, a moment later.
+    """
+    with subprocess.Popen(
+        [sys.executable, TESTS / "archive/items/changing_process.py", uri, folder, str(ibi)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(TESTS)},
+    ) as process:
+        assert process.stdout is not None
+        numbers = [process.stdout.readline() for _ in range(changes)]
+        sleep(random.random() / 50)
+        process.kill()
+        numbers += process.stdout.read().split()
+    return int(numbers[-1])
 
 
 @pytest.fixture
