@@ -17,7 +17,7 @@ from example_app.models import Publication
 from example_app.seed import PASSWORD, seed
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import ConsoleMessage, Page
 
 pytestmark = pytest.mark.slow
 
@@ -110,17 +110,14 @@ class Tab:
 
 
 @pytest.fixture
-def new_tab(browser: Browser, site: tuple[str, dict[str, str]]) -> Iterator[Any]:
+def new_tab(new_context: Any, site: tuple[str, dict[str, str]]) -> Any:
     """A function that opens a tab."""
-    contexts = []
 
     def make(**options: Any) -> Tab:
-        contexts.append(browser.new_context(**{"viewport": NARROW, "locale": "en-GB", **options}))
-        return Tab(contexts[-1].new_page(), site[0])
+        options = {"viewport": NARROW, "locale": "en-GB", **options}
+        return Tab(new_context(**options).new_page(), site[0])
 
-    yield make
-    for context in contexts:
-        context.close()
+    return make
 
 
 @pytest.fixture

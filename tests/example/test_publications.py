@@ -88,17 +88,6 @@ def test_a_translation_is_chosen_by_the_language_of_the_reader(
     assert redirect.location.endswith("/doc/chuva.pdf")
 
 
-def test_the_message_of_the_archive_is_shown_if_it_refuses_a_publication(
-    librarian: Visitor, ana: Visitor, publish: Callable[..., Publication]
-) -> None:
-    english = publish()
-    again = ana.deposit(f"/publications/{english.id}/translation", title="On rain again")
-    response = librarian.send(path_of(again), f"/publications/{again.id}/publish")
-    assert response.status_code == 200
-    assert "language" in response.text
-    assert "This is a draft" in librarian.get(path_of(again))
-
-
 def test_an_edit_changes_the_item_and_keeps_files_unless_others_are_chosen(
     reader: Visitor, librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -110,18 +99,6 @@ def test_an_edit_changes_the_item_and_keeps_files_unless_others_are_chosen(
     librarian.send(path, **form_fields(uploads=[pdf("a.pdf"), pdf("b.pdf")]))
     reader.get(f"{path_of(thesis)}doc/b.pdf")
     reader.get(f"{path_of(thesis)}doc/rain.pdf", 404)
-
-
-def test_the_uploads_of_a_refused_edit_are_deleted(
-    librarian: Visitor, publish: Callable[..., Publication], tmp_path: Path
-) -> None:
-    english = publish()
-    chuva = publish(f"/publications/{english.id}/translation", language="Portuguese")
-    before = set((tmp_path / "uploads").iterdir())
-    fields = form_fields(language="English", uploads=pdf("other.pdf"))
-    response = librarian.send(f"/publications/{chuva.id}/edit", **fields)
-    assert "Please correct" in response.text
-    assert set((tmp_path / "uploads").iterdir()) == before
 
 
 def test_a_deleted_draft_gives_its_identifier_and_its_files_up(

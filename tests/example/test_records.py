@@ -169,13 +169,3 @@ def test_hidden_and_removed_items_are_not_listed(
 def imported_items(client: FlaskClient) -> list[tuple[str, str]]:
     """Return the link and the title of each item on the page of imported items."""
     return re.findall(r'<li><a href="([^"]+)">(.*?)</a>', client.get("/imported").text)
-
-
-def test_the_environment_has_precedence_over_the_defaults(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {"FLASK_IBI_ARCHIVE_ADDRESS": "repository.example.org", "FLASK_SECRET_KEY": "mine"}
-    app = create_app(monkeypatch, tmp_path, **settings)
-    assert app.config["IBI_ARCHIVE_ADDRESS"] == "repository.example.org"
-    assert app.config["SECRET_KEY"] == "mine"
-    close_example(app)

@@ -37,11 +37,6 @@ def test_a_wrong_field_is_named_and_nothing_is_stored(ana: Visitor, tmp_path: Pa
     assert not (tmp_path / "uploads").exists()
 
 
-def test_the_name_of_an_upload_contains_no_folder(ana: Visitor) -> None:
-    draft = ana.deposit(uploads=pdf("..\\..\\secret/rain.pdf"))
-    assert list(draft.files) == ["rain.pdf"]
-
-
 def test_requests_without_a_csrf_token_are_refused(
     librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:

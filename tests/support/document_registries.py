@@ -29,8 +29,6 @@ from support.registries import CHEAP, NOON, a_config
 PASSWORD = "12xY3z"
 #: The IP address of all actors. The examples of [P] 4.1 contain this address.
 IP = "150.163.2.14"
-#: The prefix of minted identifiers.
-PREFIX = "urlib.net/registry.2008"
 #: The values of an actor, as in the example of [P] 4.1.
 ACTOR: dict[str, Any] = {
     "computer_name": "hermes",

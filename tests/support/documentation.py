@@ -18,20 +18,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from textwrap import dedent
 from threading import Timer
 
 import pytest
 from sqlalchemy import make_url
+from sybil import Document
+from sybil.parsers.rest.lexers import DirectiveLexer
 
 from support.commands import ROOT
 from support.databases import POSTGRESQL, why_no_postgresql
 from support.loopback import free_port
 
 DOCS = ROOT / "docs"
-BLOCK = re.compile(
-    r"^( *)\.\. code-block:: (\w+)\n((?:\1   :.*\n)*)\n((?:\1   .*\n|\s*\n)+)", re.MULTILINE
-)
+BLOCKS = DirectiveLexer("code-block")
 #: The identifiers in the output of a page; those of a run differ.
 IBI = re.compile(
     r"[2-9A-HJ-NP-U]{4,}W[2-9A-HJ-NP-U]*/[2-9A-HJ-NP-UW]{5,}|example\.org/[\w.]+/\d{4}/[\d.]+\d"
@@ -79,11 +78,11 @@ def read(name: str) -> str:
 
 def blocks(name: str) -> list[Block]:
     """Return the code blocks of a page."""
-    found = []
-    for _, language, options, text in BLOCK.findall(read(name)):
-        caption = re.search(r":caption: (.*)", options)
-        found.append(Block(language, caption[1] if caption else "", dedent(text).strip() + "\n"))
-    return found
+    regions = [region.lexemes for region in BLOCKS(Document(read(name), name))]
+    return [
+        Block(one["arguments"], one["options"].get("caption", ""), one["source"].strip() + "\n")
+        for one in regions
+    ]
 
 
 def commands(name: str) -> list[str]:

@@ -16,12 +16,9 @@ from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.inclusion import (
     INCLUSION_REQUEST,
     RegistrationRequest,
-    format_registration_status,
-    parse_registration_request,
 )
-from flask_ibi_archive.core.protocol.pairs import ALERT, decode_query_string, format_pairs
-from flask_ibi_archive.errors import PeerProtocolError, TransportError
-from flask_ibi_archive.resolver.archives import RegistrationRefused, Registry
+from flask_ibi_archive.errors import TransportError
+from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
@@ -163,17 +160,6 @@ def included(registry: Registry, count: int = 1) -> Sequence[int]:
         registry.register(service, KEY)
         registry.process(a_request(service_ibi=service, address=f"a{number}.example.org:80"))
     return [one.id for one in registry.list()]
-
-
-def answer_of(registry: Registry, query: str) -> tuple[int, str]:
-    """Return status and body of the resolver's answer to a request."""
-    try:
-        status = registry.process(parse_registration_request(decode_query_string(query)))
-    except RegistrationRefused as error:
-        return error.status, format_pairs([(ALERT, str(error))])
-    except PeerProtocolError as error:
-        return 400, format_pairs([(ALERT, str(error))])
-    return 200, format_registration_status(status)
 
 
 def fill_document_registry(connection: Connection) -> None:

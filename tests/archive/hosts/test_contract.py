@@ -22,8 +22,6 @@ from flask_ibi_archive import (
 )
 from flask_ibi_archive.testing import CatalogueContract
 
-OTHER_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
-
 
 class TestPlainFlask(CatalogueContract):
     """A host without a database of its own, which deposits its items."""

@@ -20,7 +20,6 @@ from flask_ibi_archive.server.database.database import Database
 
 pytestmark = [pytest.mark.no_tables, pytest.mark.postgresql]
 
-ROOT = Path(migrate.__file__).parents[3]
 TABLES = set(metadata.tables)
 
 
