@@ -15,6 +15,7 @@ from flask_ibi_archive.archive.joining.registration import transport
 from flask_ibi_archive.server.http.transport import HttpResponse
 
 KEY = "1234567890-9876543210"
+RESOLVER = "http://urlib.net/J8LNKB5R7W/3FUQHC5"
 SETTINGS = {"IBI_REGISTRATION_KEY": KEY, "IBI_ARCHIVE_ADMIN_EMAIL": "banon@dpi.inpe.br"}
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 
