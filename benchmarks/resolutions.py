@@ -52,7 +52,9 @@ class Connected(asyncio.Protocol):
             body = KNOWN if self._name in request else ""
             if b"inclusionConfirmationRequest" in request:
                 body = "confirmation yes"
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}"
+            # the Archives publish no claims
+            status = "404 Not Found" if b" /ibi/claims/" in request else "200 OK"
+            head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}"
             self._transport.write(f"{head}\r\n\r\n{body}".encode())
 
 
