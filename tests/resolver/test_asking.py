@@ -127,6 +127,7 @@ def test_an_unreadable_answer_does_not_affect_others(
     assert isinstance(found, Failure)
     assert found.reason == "answers with a text that can't be read"
     assert "the answer of an Archive can't be read" in caplog.text
+    late.wait()  # it may not have read the request yet
     hosts.release(late, http(KNOWN))
     assert isinstance(one_of(replies), Reply)
 
