@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.hosts.host_catalogue import CatalogueRecord, RecordCatalogue
     from flask_ibi_archive.archive.hosts.models import IdentifiedItem
+    from flask_ibi_archive.archive.items.item_record import ItemRecord
     from flask_ibi_archive.archive.items.minting import Minted
-    from flask_ibi_archive.archive.items.operations import ItemRecord
     from flask_ibi_archive.core.records.description import WorkType
     from flask_ibi_archive.core.records.record import (
         AccessRule,
@@ -63,7 +63,7 @@ _MODULES = {
     "IBIError": "errors",
     # this module listens to the models that use the mixin
     "IdentifiedItem": "archive.hosts.flush",
-    "ItemRecord": "archive.items.operations",
+    "ItemRecord": "archive.items.item_record",
     "ItemView": "core.records.record",
     "Minted": "archive.items.minting",
     "RecordCatalogue": "archive.hosts.host_catalogue",

@@ -25,7 +25,8 @@ from flask_ibi_archive.archive.hosts.host_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.hosts.models import IdentifiedItem, find_current_archive
 from flask_ibi_archive.archive.hosts.sync import refresh
 from flask_ibi_archive.archive.items.access import AccessPolicy
-from flask_ibi_archive.archive.items.operations import Clock, Identified, get_ibi, read_utc_clock
+from flask_ibi_archive.archive.items.item_record import Identified, get_ibi
+from flask_ibi_archive.archive.items.operations import Clock, read_utc_clock
 from flask_ibi_archive.archive.items.sessions import HostSession, SessionSource
 from flask_ibi_archive.archive.librarian import admin_page
 from flask_ibi_archive.archive.pages.landing import landing, respond

@@ -22,14 +22,9 @@ from flask_ibi_archive.archive.harvest.oai_pmh import describe_items
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems, RecordCatalogue
 from flask_ibi_archive.archive.items import archives, changes, operations
 from flask_ibi_archive.archive.items.files import FileStore
+from flask_ibi_archive.archive.items.item_record import Identified, require_ibi
 from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted
-from flask_ibi_archive.archive.items.operations import (
-    Clock,
-    Identified,
-    OperationContext,
-    read_utc_clock,
-    require_ibi,
-)
+from flask_ibi_archive.archive.items.operations import Clock, OperationContext, read_utc_clock
 from flask_ibi_archive.archive.items.sessions import HostSession
 from flask_ibi_archive.archive.service.archive_service import URLKeys
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue

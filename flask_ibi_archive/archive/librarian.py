@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Row, case, func, select
 
 from flask_ibi_archive.archive.care import FileCheck
 from flask_ibi_archive.archive.hosts.models import build_prefix, identified_models
-from flask_ibi_archive.archive.items import pages, read
+from flask_ibi_archive.archive.items import ownership, pages, read
 from flask_ibi_archive.archive.items.tables import AccessCount, Item, ItemIdentifier
 from flask_ibi_archive.archive.joining import registration
 from flask_ibi_archive.core.protocol.states import State
@@ -220,7 +220,7 @@ def read_overview(archive: Archive) -> dict[str, Any]:
         most_read = _find_most_read(connection, archive_id, today)
         file_check = connection.execute(check).first()
         faults = [] if file_check is None else file_check.faults[:SHOWN]
-        owners = read.find_owners(connection, archive_id, [fault["ibi"] for fault in faults])
+        owners = ownership.find_owners(connection, archive_id, [fault["ibi"] for fault in faults])
         ids = {
             *(row.id for row in (*embargoes, *most_read)),
             *(owner.id for owner in owners.values()),

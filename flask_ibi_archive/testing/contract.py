@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pytest
 from flask import Flask
 
-from flask_ibi_archive.archive.items import operations
+from flask_ibi_archive.archive.items import item_record
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.testing import servers
 
@@ -86,7 +86,7 @@ class CatalogueContract:
     def close_app(self, app: Flask) -> None:
         """Close the connections of the host at the end of a test."""
 
-    def add_item(self, record: operations.ItemRecord) -> str | operations.Identified:
+    def add_item(self, record: item_record.ItemRecord) -> str | item_record.Identified:
         """Add an item as a user of the host does.
 
         The method of this class deposits the item.
@@ -140,7 +140,7 @@ class CatalogueContract:
         record = {"title": "Annual report", "creators": ["Silva, Ana"], "language": "en", **fields}
         # in the app context, because a row may be detached from its session afterwards
         return self.in_app(
-            lambda: operations.require_ibi(self.add_item(cast(operations.ItemRecord, record)))
+            lambda: item_record.require_ibi(self.add_item(cast(item_record.ItemRecord, record)))
         )
 
     def write_file(self, name: str = "report.txt", text: str = "The content.") -> Path:

@@ -19,7 +19,7 @@ from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
 from flask_ibi_archive.archive.harvest import messages
 from flask_ibi_archive.archive.harvest.messages import HarvestError
-from flask_ibi_archive.archive.items import changes, read
+from flask_ibi_archive.archive.items import changes, ownership, read
 from flask_ibi_archive.archive.items.access import HostFunctionFailed, cannot_write, logging_failure
 from flask_ibi_archive.archive.items.changes import EPOCH, Appearance, Change
 from flask_ibi_archive.archive.items.pages import answering, write_metadata
@@ -132,7 +132,7 @@ class StoredHarvests:
         :param ibi: an identifier of the item in canonical case.
         """
         owners = self._archive.database.read(
-            lambda connection: read.find_owners(connection, self._archive_id, [ibi])
+            lambda connection: ownership.find_owners(connection, self._archive_id, [ibi])
         )
         if ibi not in owners:
             return None

@@ -28,8 +28,9 @@ from sqlalchemy.orm.attributes import set_committed_value
 from flask_ibi_archive.archive.hosts import models
 from flask_ibi_archive.archive.hosts.models import IdentifiedItem, inspect_row, name_row
 from flask_ibi_archive.archive.hosts.row_writer import Removal, RowWriter
+from flask_ibi_archive.archive.items.item_record import Identified
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.operations import Identified, OperationContext
+from flask_ibi_archive.archive.items.operations import OperationContext
 from flask_ibi_archive.archive.items.sessions import find_part, get_part
 from flask_ibi_archive.core.records.record import Tombstone
 from flask_ibi_archive.core.records.values import parse_text

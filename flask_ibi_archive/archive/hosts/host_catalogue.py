@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
-from flask_ibi_archive.archive.items import operations
+from flask_ibi_archive.archive.items import item_record
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.read import view_host_item
@@ -53,7 +53,7 @@ ADVICE = {
 }
 
 
-class CatalogueRecord(operations.ItemRecord, total=False):
+class CatalogueRecord(item_record.ItemRecord, total=False):
     """The description of an item in the tables of a host.
 
     ::
@@ -202,22 +202,22 @@ def parse_catalogue_record(given: Mapping[str, Any], name: str | None = None) ->
     identity = {field: given[field] for field in IDENTITY if given.get(field) is not None}
     try:
         described = {field: given[field] for field in given.keys() - IDENTITY}
-        values = operations.read_description(described)
-        for field in operations.find_relations(described):
+        values = item_record.read_description(described)
+        for field in item_record.find_relations(described):
             raise StorageError(f"{field}: {ADVICE[field]}")
-        listed = operations.list_files(given.get("files", ()))
+        listed = item_record.list_files(given.get("files", ()))
         files = tuple(_read_file(number, file) for number, file in enumerate(listed))
     except StorageError as error:
         raise StorageError(f"{name}: {error}") from error
     values |= {**identity, "state": given.get("state"), "files": files}
-    record = operations.validate_record(values, name)
+    record = item_record.validate_record(values, name)
     if record.timestamp is None:
         raise StorageError(f"{name}: timestamp: the record needs the time of the last change")
     return record
 
 
 def _read_file(number: int, file: Any) -> FileRecord:
-    path, content = operations.name_file(number, file)
+    path, content = item_record.name_file(number, file)
     if isinstance(content, FileRecord):
         return content
     if not isinstance(content, Path):

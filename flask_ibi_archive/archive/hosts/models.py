@@ -24,7 +24,7 @@ from sqlalchemy import orm
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Mapped, Mapper
 
-from flask_ibi_archive.archive.items import operations
+from flask_ibi_archive.archive.items import item_record, operations
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
@@ -36,7 +36,7 @@ from flask_ibi_archive.server.web.requests import current_archive
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.items.operations import ItemRecord
+    from flask_ibi_archive.archive.items.item_record import ItemRecord
     from flask_ibi_archive.archive.items.sessions import HostSession
 
 #: The reason of a tombstone if the host states none.
@@ -333,7 +333,7 @@ def describe(row: IdentifiedItem) -> DescribedRow:
 
 def find_references(given: Any) -> Iterator[tuple[str, IdentifiedItem]]:
     """Yield the rows that a description refers to, with the names of the fields."""
-    for name in operations.RELATED if isinstance(given, Mapping) else ():
+    for name in item_record.RELATED if isinstance(given, Mapping) else ():
         if isinstance(given.get(name), IdentifiedItem):
             yield name, given[name]
 
@@ -346,11 +346,11 @@ def build_tombstone(tombstone: Any, ibi: str) -> Tombstone:
     """
     if not isinstance(tombstone, Tombstone):
         raise StorageError(f"tombstone: {quoted(tombstone)} is not a Tombstone(reason='...')")
-    successor: str | operations.Identified | None = tombstone.successor
+    successor: str | item_record.Identified | None = tombstone.successor
     if successor is not None and not isinstance(successor, str):
         successor = successor.ibi
     tombstone = msgspec.structs.replace(tombstone, successor=successor)
-    return operations.validate_tombstone(tombstone, ibi)
+    return item_record.validate_tombstone(tombstone, ibi)
 
 
 @contextmanager
@@ -371,5 +371,5 @@ def naming(name: str, ibi: str | None = None) -> Iterator[None]:
     except StorageError as error:
         cause = error.__cause__
         if isinstance(cause, FieldError):
-            raise RowError(name, operations.name_field(cause.field), cause.reason) from error
+            raise RowError(name, item_record.name_field(cause.field), cause.reason) from error
         raise RowError(name, None, str(error).removeprefix(f"{name}: ")) from error

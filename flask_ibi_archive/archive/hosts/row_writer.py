@@ -19,7 +19,7 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.hosts import models
 from flask_ibi_archive.archive.hosts.models import DescribedRow, naming
-from flask_ibi_archive.archive.items import operations, read, write
+from flask_ibi_archive.archive.items import item_record, operations, ownership, write
 from flask_ibi_archive.archive.items.files import Content, Staging
 from flask_ibi_archive.archive.items.minting import Minted, find_issued_prefixes
 from flask_ibi_archive.archive.items.write import Contents, ItemStore
@@ -134,7 +134,7 @@ class RowWriter:
         texts += [removal.ibi for removal in removals]
         self.items = {text: owner.id for text, owner in self.store.find_owners(texts).items()}
         unknown = [text for text in texts if text not in self.items]
-        self._held = read.find_held(self.store.connection, self.store.archive_id, unknown)
+        self._held = ownership.find_held(self.store.connection, self.store.archive_id, unknown)
         existing = [row for row in self.rows if row.ibi in self.items]
         ids = {self.items[row.ibi] for row in existing if "files" in row.given}
         self._stored = self.store.get_contents_of(ids) if ids else {}
@@ -182,12 +182,12 @@ class RowWriter:
         given = dict(row.given)
         if row.state == State.DELETED:  # a tombstone has no files
             given = {name: value for name, value in given.items() if name not in FILE_FIELDS}
-        operations.check_new(given)
-        values = operations.read_description(given)
+        item_record.check_new(given)
+        values = item_record.read_description(given)
         values |= {"rep": row.row.ibi_rep, "ibip": row.row.ibi_ibip, "key": row.key}
-        files, contents = operations.stage_files(self.staging, given.get("files", ()))
+        files, contents = item_record.stage_files(self.staging, given.get("files", ()))
         self._contents += contents.values()
-        record = operations.validate_record(values, row.name, Record(files=files))
+        record = item_record.validate_record(values, row.name, Record(files=files))
         if row.state == State.DELETED:
             tombstone = models.build_tombstone(row.tombstone, row.name)
             record, _ = operations.remove(record, row.ibi, tombstone, self.now)
@@ -256,7 +256,7 @@ class RowWriter:
 
     def _merge(self, row: DescribedRow, before: Record) -> tuple[Record, Contents]:
         """Return the new record of an item, and the contents of its files."""
-        values = operations.read_description(row.given, before.metadata)
+        values = item_record.read_description(row.given, before.metadata)
         contents: Contents = {}
         if "files" in row.given:
             item_id = self.items[row.ibi]
@@ -265,14 +265,14 @@ class RowWriter:
                 values.setdefault("target_file", None)
         record = replace(before, **{"aliases": (), **values})
         record = operations.with_all_identifiers(record, before)
-        return operations.validate_record(asdict(record), row.name), contents
+        return item_record.validate_record(asdict(record), row.name), contents
 
     def _stage(
-        self, item_id: int, given: operations.Files
+        self, item_id: int, given: item_record.Files
     ) -> tuple[tuple[FileRecord, ...], Contents]:
         if item_id not in self._staged:
             stored = self._stored.get(item_id, {})
-            files, contents = operations.stage_files(self.staging, given, stored)
+            files, contents = item_record.stage_files(self.staging, given, stored)
             same = {path: new for path, new in contents.items() if new == stored.get(path)}
             moved = {
                 path: new
@@ -305,8 +305,8 @@ class RowWriter:
         links = []
         for row in self._related.values():
             with naming(row.name, row.ibi), _explaining():
-                related = operations.find_relations(row.given)
-                names = {name: operations.canonicalize(ibi) for name, ibi in related.items()}
+                related = item_record.find_relations(row.given)
+                names = {name: item_record.canonicalize(ibi) for name, ibi in related.items()}
             link = Link(row, names.get("previous_edition"), names.get("translation_of"))
             # only an existing item can have a previous edition that its row does not state any more
             is_left = "previous_edition" in row.given and row.ibi in self.items
@@ -368,26 +368,27 @@ class RowWriter:
         for row in (*new, *self.drafts):
             if row.row.ibi_rep in self.minted and row.ibi not in self._held:
                 operations.note_signal(self.store, item_minted, Minted(*row.identifiers))
-        used = [(row.ibi, read.USED) for row in new]
-        for ibi, status in (*used, *((removal.ibi, read.RELEASED) for removal in self._removals)):
+        used = [(row.ibi, ownership.USED) for row in new]
+        released = [(removal.ibi, ownership.RELEASED) for removal in self._removals]
+        for ibi, status in (*used, *released):
             if ibi in self._held:
-                read.settle_reservation(connection, archive_id, ibi, status, self.now)
+                ownership.settle_reservation(connection, archive_id, ibi, status, self.now)
         keys = {row.key: row.ibi for row in (*new, *self.drafts)}
         for update in self.batch.updates.values():
             if update.record.key and update.record.key != update.before.key:
                 keys[update.record.key] = update.record.identifiers[0]
-        holders = write.list_holders(connection, archive_id, keys) if keys else ()
+        holders = ownership.list_holders(connection, archive_id, keys) if keys else ()
         others = [one for one in holders if keys[one.key] not in one.identifiers]
-        write.free_keys(connection, archive_id, others)
+        ownership.free_keys(connection, archive_id, others)
         for row in self.drafts:
             rep, ibip = row.identifiers
             draft = row.name, self.now, row.key
             if row.ibi in self._held:  # the primary key has changed
-                read.set_reservation_key(connection, archive_id, rep, row.key)
-            elif rep in self.minted or not read.renew_reservation(
+                ownership.set_reservation_key(connection, archive_id, rep, row.key)
+            elif rep in self.minted or not ownership.renew_reservation(
                 connection, archive_id, ibip, *draft
             ):
-                read.add_reservation(connection, archive_id, rep, ibip, *draft)
+                ownership.add_reservation(connection, archive_id, rep, ibip, *draft)
 
     def _insert(self) -> None:
         """Insert the new items together; after an error one by one, to name the refused row."""

@@ -26,7 +26,7 @@ from sqlalchemy.orm import Mapper, Session
 from flask_ibi_archive.archive.hosts import flush, models
 from flask_ibi_archive.archive.hosts.models import IdentifiedItem, inspect_row, name_row
 from flask_ibi_archive.archive.hosts.row_writer import Removal, RowWriter
-from flask_ibi_archive.archive.items import write
+from flask_ibi_archive.archive.items import ownership, write
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations import OperationContext
 from flask_ibi_archive.archive.items.sessions import HostSession, WritingSession, where_written
@@ -107,7 +107,7 @@ def has_no_identifiers(host_table: Any) -> sa.ColumnElement[bool]:
 
 def find_lost(
     context: OperationContext, session: Session, rows: Iterable[IdentifiedItem]
-) -> dict[int, write.KeyHolder]:
+) -> dict[int, ownership.KeyHolder]:
     """Return the items and reservations that have the keys of rows without identifiers.
 
     No other row has their identifiers.
@@ -116,8 +116,8 @@ def find_lost(
     """
     by_key = {models.find_row_key(row): row for row in rows}
     with context.reading() as store:
-        holders = write.find_holders(store.connection, store.archive_id, by_key)
-    of_mapper: dict[Mapper[Any], list[write.KeyHolder]] = {}
+        holders = ownership.find_holders(store.connection, store.archive_id, by_key)
+    of_mapper: dict[Mapper[Any], list[ownership.KeyHolder]] = {}
     for key, holder in holders.items():
         of_mapper.setdefault(inspect_row(by_key[key]).mapper, []).append(holder)
     return {
@@ -128,11 +128,11 @@ def find_lost(
 
 
 def find_uncarried(
-    session: Session, mapper: Mapper[Any], holders: Iterable[write.KeyHolder]
-) -> list[write.KeyHolder]:
+    session: Session, mapper: Mapper[Any], holders: Iterable[ownership.KeyHolder]
+) -> list[ownership.KeyHolder]:
     """Return the holders whose identifiers are in no row of the table of the host."""
     forms = [models.get_table(mapper).c[name] for name in models.FORMS]
-    uncarried: list[write.KeyHolder] = []
+    uncarried: list[ownership.KeyHolder] = []
     for part in batched(holders, VALUES):
         texts = [text for holder in part for text in holder.identifiers]
         is_carrier = sa.or_(*(is_one_of(form, texts) for form in forms))
@@ -143,7 +143,7 @@ def find_uncarried(
 
 
 def write_identifiers(
-    session: Session, rows: Sequence[IdentifiedItem], forms: Sequence[Minted | write.KeyHolder]
+    session: Session, rows: Sequence[IdentifiedItem], forms: Sequence[Minted | ownership.KeyHolder]
 ) -> None:
     """Write identifiers into stored rows that have none, without a flush.
 
@@ -287,7 +287,7 @@ class Sync:
         """Return the number of items and reservations of the table."""
         with self.context.reading() as store:
             prefix = models.build_prefix(self.mapper)
-            return write.count_holders(store.connection, store.archive_id, prefix)
+            return ownership.count_holders(store.connection, store.archive_id, prefix)
 
     def _read_keys(self) -> Iterator[list[Any]]:
         """Yield the primary keys of the rows in batches, in their order.
@@ -473,17 +473,17 @@ class Sync:
         An item that has the key of a row without identifiers is not missing: the row has lost them.
         """
         archive_id, prefix = self.context.archive.id, models.build_prefix(self.mapper)
-        for holders in write.read_holders(self._connect_to_items, archive_id, prefix):
+        for holders in ownership.read_holders(self._connect_to_items, archive_id, prefix):
             orphans = find_uncarried(self.session, self.mapper, holders)
             if orphans:
                 lost = self._read_keys_without_identifiers()
                 keys = [orphan.key for orphan in orphans if orphan.key not in lost]
                 # another transaction may have deleted a row and its item in the meantime
-                present = {*write.list_holders(self._connect_to_items(), archive_id, keys)}
+                present = {*ownership.list_holders(self._connect_to_items(), archive_id, keys)}
                 orphans = [orphan for orphan in orphans if orphan in present]
             if self.repair:
                 deleted = [orphan for orphan in orphans if orphan.is_deleted]
-                write.free_keys(self._connect_to_items(), archive_id, deleted)
+                ownership.free_keys(self._connect_to_items(), archive_id, deleted)
             public = [orphan for orphan in orphans if not orphan.is_deleted]
             errors = self._remove(public) if self.repair else {}
             for orphan in public:
@@ -505,7 +505,7 @@ class Sync:
         rows = connect(self.session, self.mapper).execute(statement)
         return {models.build_key(self.mapper, row) for row in rows}
 
-    def _remove(self, orphans: Sequence[write.KeyHolder]) -> dict[str, str]:
+    def _remove(self, orphans: Sequence[ownership.KeyHolder]) -> dict[str, str]:
         """Delete items, and release reservations, whose rows are missing.
 
         :returns: the errors of the items that cannot be deleted, by the keys of their rows.

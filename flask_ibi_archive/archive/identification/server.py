@@ -28,7 +28,7 @@ from flask import Response, jsonify, request
 from sqlalchemy.orm import Mapped, mapped_column
 
 from flask_ibi_archive.archive.identification.keys import PATH, ApiKey, find_key
-from flask_ibi_archive.archive.items import operations, read
+from flask_ibi_archive.archive.items import item_record, operations, ownership
 from flask_ibi_archive.archive.items.minting import Minted, StoreMinted
 from flask_ibi_archive.archive.items.tables import Base, Item, ReservationRow
 from flask_ibi_archive.archive.items.write import ItemStore
@@ -199,7 +199,7 @@ class IdentificationServer:
 
         :raises UnknownItem: if the program has not requested the identifier, or if there is none.
         """
-        text = operations.canonicalize(ibi)
+        text = item_record.canonicalize(ibi)
         with self.archive.own_context.reading() as store:
             record = _find_record(store, text)
             # an alias may be an identifier of another program
@@ -211,7 +211,7 @@ class IdentificationServer:
                 raise UnknownItem(text)
             if record is not None:
                 return Identification(issued, record.state, record)
-            status = read.find_status(store.connection, issued.rep) or "issued"
+            status = ownership.find_status(store.connection, issued.rep) or "issued"
             return Identification(issued, status)
 
     def list_issued(self, after: int, limit: int) -> Sequence[sa.Row[Any]]:
@@ -253,7 +253,7 @@ class IdentificationServer:
         """
         before = self.describe(ibi)
         _check_no_row(before)
-        if before.status in (State.DELETED.value, read.RELEASED):
+        if before.status in (State.DELETED.value, ownership.RELEASED):
             return
         if before.record is None:
             _check_reserved(before)
@@ -326,7 +326,7 @@ class IdentificationServer:
                     continue
                 if (
                     ibi in store.find_owners([ibi])
-                    or read.find_held(store.connection, store.archive_id, [ibi])
+                    or ownership.find_held(store.connection, store.archive_id, [ibi])
                     or self._find_issued(store.connection, [ibi], of_all=True)
                 ):
                     raise FieldError(field, f"{ibi} belongs to others; the scope all allows it")
@@ -355,7 +355,7 @@ def _find_record(store: ItemStore, ibi: str) -> records.Record | None:
 
 
 def _check_reserved(before: Identification) -> None:
-    if before.status != read.HELD:
+    if before.status != ownership.HELD:
         raise StorageError(
             f"{before.minted.rep} was {before.status}; only a reserved identifier can be given to "
             "an item, or be released"

@@ -33,8 +33,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
-from flask_ibi_archive.archive.items.read import ItemReader, primary_form
-from flask_ibi_archive.archive.items.tables import Base, Item
+from flask_ibi_archive.archive.items.read import ItemReader
+from flask_ibi_archive.archive.items.tables import Base, Item, primary_form
 from flask_ibi_archive.core.claim import Claim, format_claim
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.parse import parse_identifier

@@ -120,7 +120,7 @@ def naming_arguments() -> Iterator[None]:
 
     :raises UsageError: if the block raises an error that a wrong field has caused.
     """
-    from flask_ibi_archive.archive.items.operations import name_field
+    from flask_ibi_archive.archive.items.item_record import name_field
     from flask_ibi_archive.core.records.values import FieldError
 
     try:
@@ -283,7 +283,7 @@ def _read_assignment(text: str) -> tuple[str, str]:
 
     :raises UsageError: if the argument is not FIELD=VALUE, or if the field can't be edited.
     """
-    from flask_ibi_archive.archive.items.operations import EDITABLE
+    from flask_ibi_archive.archive.items.item_record import EDITABLE
     from flask_ibi_archive.core.records.values import quoted, suggest
 
     field, sign, value = text.partition("=")

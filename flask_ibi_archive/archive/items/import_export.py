@@ -22,10 +22,11 @@ from msgspec import structs
 from sqlalchemy import Connection, and_, cast, delete, func, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.items import operations, write
+from flask_ibi_archive.archive.items import operations, ownership, write
 from flask_ibi_archive.archive.items.files import Content, copy_and_measure, measure
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.read import EXPORT_BATCH, Owner
+from flask_ibi_archive.archive.items.ownership import Owner
+from flask_ibi_archive.archive.items.read import EXPORT_BATCH
 from flask_ibi_archive.archive.items.relations import STORING, lock_items
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import (
@@ -764,7 +765,7 @@ class WorksImporter:
         for works in dialects.batched(self._works, WORKS_PER_BATCH):
             keys = [key for key, _ in works]
             with self.importer.context.reading() as store:
-                holders = write.find_holders(store.connection, store.archive_id, keys)
+                holders = ownership.find_holders(store.connection, store.archive_id, keys)
             known = {
                 key: Minted(holder.rep, holder.ibip)
                 for key, holder in holders.items()

@@ -7,10 +7,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date
 from functools import cache
 from mimetypes import guess_type
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from msgspec import structs
@@ -20,13 +20,14 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.tables import (
+    ARCHIVE,
     File,
     Item,
     ItemIdentifier,
-    ReservationRow,
     SameAs,
     TombstoneRow,
     Translation,
+    primary_form,
 )
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -51,7 +52,6 @@ from flask_ibi_archive.core.records.record import (
     Tombstone,
 )
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
-from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
 
@@ -60,15 +60,6 @@ if TYPE_CHECKING:
 
 
 # --- conditions --------------------------------------------------------------------------------
-
-
-def primary_form(item: Any = Item) -> sa.ColumnElement[str]:
-    """Return the SQL expression of the identifier by which references name an item.
-
-    :param item: the table of items, or an alias of the table.
-    """
-    form: sa.ColumnElement[str] = sa.func.coalesce(item.rep, item.ibip)
-    return form
 
 
 def shows_description(item: Any = Item) -> sa.ColumnElement[bool]:
@@ -165,11 +156,6 @@ def select_items(
 
 
 # --- item parts --------------------------------------------------------------------------------
-
-
-# The statements are constant, because SQLAlchemy needs more time to make them than to run them.
-# They search for the items of the list "ids", or for the texts of another list.
-ARCHIVE: Any = sa.bindparam("archive_id", type_=dialects.Key)
 
 
 def _is_named(name: Any, ibi: Any) -> sa.ColumnElement[bool]:
@@ -752,241 +738,3 @@ def _describe(archive: Archive, item: ItemView) -> Work:
 
 
 # --- identifiers -------------------------------------------------------------------------------
-
-
-HELD, USED, RELEASED = "held", "used", "released"
-
-
-class Owner(NamedTuple):
-    """The item of an Archive that has an identifier.
-
-    :param id: the row ID.
-    :param ibi: the primary form.
-    """
-
-    id: int
-    state: str
-    ibi: str
-    language: str | None
-    is_service: bool
-
-
-_OWNERS = (
-    sa.select(
-        ItemIdentifier.text,
-        ItemIdentifier.archive_id,
-        Item.id,
-        Item.state,
-        primary_form(),
-        Item.language,
-        Item.is_service,
-    )
-    .join(Item, Item.id == ItemIdentifier.item_id)
-    .where(dialects.is_listed(ItemIdentifier.text, "texts"))
-)
-_OWN_ITEMS = _OWNERS.where(ItemIdentifier.archive_id == ARCHIVE)
-
-
-def find_owners(
-    connection: sa.Connection, archive_id: int, identifiers: Iterable[str]
-) -> dict[str, Owner]:
-    """Return the item that has each identifier, without the identifiers that no item has.
-
-    :param identifiers: the identifiers as canonical texts.
-    """
-    return find_owners_and_originals(connection, archive_id, identifiers, everywhere=False)[0]
-
-
-def find_owners_and_originals(
-    connection: sa.Connection, archive_id: int, identifiers: Iterable[str], everywhere: bool = True
-) -> tuple[dict[str, Owner], set[str]]:
-    """Find the items and the Originals in other Archives that have identifiers.
-
-    :param everywhere: whether other Archives of the database are searched, too.
-    :returns: the result of :func:`find_owners`, and those of the identifiers whose Original is in
-        another Archive of the database (rule 3).
-    """
-    owners, elsewhere = {}, set()
-    for part in dialects.batched(identifiers):
-        values = {"archive_id": archive_id, "texts": part}
-        # all() needs less time than a loop over the result, which fetches the rows one by one
-        rows: Sequence[Any] = connection.execute(
-            _OWNERS if everywhere else _OWN_ITEMS, values
-        ).all()
-        for text, owner_archive_id, *columns in rows:
-            owner = Owner(*columns)
-            if owner_archive_id == archive_id:
-                owners[text] = owner
-            elif owner.state == State.ORIGINAL.value:
-                elsewhere.add(text)
-    return owners, elsewhere
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """A reservation of an identifier for a draft.
-
-    :param rep: the identifier in the form "rep".
-    :param ibip: the same identifier in the form "ibip".
-    :param status: "held", "used" or "released".
-    :param settled_at: the time when the identifier was used or released; None if neither has
-        happened.
-    """
-
-    rep: str
-    ibip: str
-    status: str
-    note: str | None
-    reserved_at: datetime
-    settled_at: datetime | None
-
-
-def add_reservation(
-    connection: sa.Connection,
-    archive_id: int,
-    rep: str,
-    ibip: str,
-    note: str | None,
-    now: datetime,
-    key: str | None = None,
-) -> None:
-    """Store the reservation of an identifier for a draft.
-
-    :param key: the key of the row that is the draft. No other item or reservation may have it.
-    """
-    values = {"rep": rep, "ibip": ibip, "note": note, "reserved_at": now, "host_key": key}
-    connection.execute(
-        sa.insert(ReservationRow).values(archive_id=archive_id, status=HELD, **values)
-    )
-
-
-def renew_reservation(
-    connection: sa.Connection, archive_id: int, ibip: str, note: str, now: datetime, key: str | None
-) -> bool:
-    """Reserve a released identifier again, because a backup has restored the row of the draft.
-
-    :param key: the key of the row.
-    :returns: whether the Archive has released the identifier.
-    """
-    values = {"note": note, "reserved_at": now, "settled_at": None, "host_key": key}
-    held = _update_reservation(connection, archive_id, ibip, RELEASED, {**values, "status": HELD})
-    return held is not None
-
-
-def set_reservation_key(connection: sa.Connection, archive_id: int, ibi: str, key: str) -> None:
-    """Store the key of the row that is the draft of a held reservation.
-
-    :param ibi: one of the two forms of the identifier, as canonical text.
-    :param key: the key of the row. No other item or reservation may have it.
-    """
-    _update_reservation(connection, archive_id, ibi, HELD, {"host_key": key})
-
-
-def settle_reservation(
-    connection: sa.Connection, archive_id: int, ibi: str, status: str, now: datetime
-) -> tuple[str, str]:
-    """Store that a reserved identifier was used or released.
-
-    If two processes call this function at the same time, one process gets an error.
-
-    :param ibi: one of the two forms of the identifier, as canonical text.
-    :param status: the new status: used or released.
-    :returns: both forms of the identifier: rep and IBIp.
-    :raises StorageError: if the Archive has not reserved the identifier, or if the identifier was
-        already used or released.
-    """
-    values = {"status": status, "settled_at": now, "host_key": None}
-    settled = _update_reservation(connection, archive_id, ibi, HELD, values)
-    if settled is not None:
-        return settled.rep, settled.ibip
-    row = ReservationRow
-    found = connection.execute(
-        sa.select(row.archive_id, row.status).where(_has_identifier([ibi]))
-    ).first()
-    if found is None:
-        raise StorageError(
-            f"{ibi} is not reserved; to reserve an identifier, run: flask ibi reserve"
-        )
-    if found.status != HELD:
-        raise StorageError(f"the reservation of {ibi} was already {found.status}")
-    raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
-
-
-def _update_reservation(
-    connection: sa.Connection, archive_id: int, ibi: str, status: str, values: Mapping[str, Any]
-) -> Any:
-    """Change the reservation of an identifier that has a status; return None if there is none."""
-    row = ReservationRow
-    return connection.execute(
-        sa.update(row)
-        .where(_has_identifier([ibi]), row.archive_id == archive_id, row.status == status)
-        .values(values)
-        .returning(row.rep, row.ibip)
-    ).first()
-
-
-def find_status(connection: sa.Connection, rep: str) -> str | None:
-    """Return the status of the reservation of an identifier; None if it was never reserved.
-
-    :param rep: the repository name, as canonical text.
-    """
-    row = ReservationRow
-    return connection.scalar(sa.select(row.status).where(row.rep == rep))
-
-
-def find_held(
-    connection: sa.Connection, archive_id: int, identifiers: Iterable[str]
-) -> dict[str, str | None]:
-    """Return the given identifiers that are reserved for drafts of an Archive.
-
-    :returns: the key of the row that is the draft, or None, for both forms of each identifier.
-    """
-    row = ReservationRow
-    found: dict[str, str | None] = {}
-    for part in dialects.batched(identifiers):
-        held = sa.select(row.rep, row.ibip, row.host_key).where(
-            _has_identifier(part), row.archive_id == archive_id, row.status == HELD
-        )
-        for rep, ibip, key in connection.execute(held):
-            found[rep] = found[ibip] = key
-    return found
-
-
-def check_not_reserved(connection: sa.Connection, identifiers: Sequence[str]) -> None:
-    """Check that none of the identifiers is reserved for a draft.
-
-    :raises RuleBroken: rule 1, with the first reserved identifier.
-    """
-    if not identifiers:
-        return
-    reserved = connection.scalars(
-        sa.select(ReservationRow.rep)
-        .where(_has_identifier(identifiers), ReservationRow.status == HELD)
-        .order_by(ReservationRow.reserved_at)
-        .limit(1)
-    ).first()
-    if reserved is not None:
-        raise RuleBroken(
-            1,
-            reserved,
-            "the identifier is reserved for a draft; "
-            "deposit the draft with this identifier, or release the identifier first",
-        )
-
-
-def read_reservations(connection: sa.Connection, archive_id: int) -> list[Reservation]:
-    """Return the reservations of an Archive, sorted by age; the oldest comes first."""
-    row = ReservationRow
-    rows = connection.execute(
-        sa.select(row.rep, row.ibip, row.status, row.note, row.reserved_at, row.settled_at)
-        .where(row.archive_id == archive_id)
-        .order_by(row.reserved_at, row.rep)
-    )
-    return [Reservation(*found) for found in rows]
-
-
-def _has_identifier(identifiers: Sequence[str]) -> sa.ColumnElement[bool]:
-    row = ReservationRow
-    return sa.or_(
-        dialects.is_one_of(row.rep, identifiers), dialects.is_one_of(row.ibip, identifiers)
-    )

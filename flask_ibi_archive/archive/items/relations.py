@@ -26,8 +26,15 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from flask_ibi_archive.archive.items.read import ARCHIVE, find_owners, primary_form
-from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier, Translation
+from flask_ibi_archive.archive.items.ownership import find_owners
+from flask_ibi_archive.archive.items.tables import (
+    ARCHIVE,
+    ArchiveRow,
+    Item,
+    ItemIdentifier,
+    Translation,
+    primary_form,
+)
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.server.database.dialects import is_listed

@@ -185,6 +185,20 @@ class Item(Base):
     issued_year: Mapped[int | None] = mapped_column(sa.Integer)
 
 
+#: The Archive whose rows a constant statement reads. Statements are constant, because SQLAlchemy
+#: needs more time to make them than to run them.
+ARCHIVE: Any = sa.bindparam("archive_id", type_=Key)
+
+
+def primary_form(item: Any = Item) -> sa.ColumnElement[str]:
+    """Return the SQL expression of the identifier by which references name an item.
+
+    :param item: the table of items, or an alias of the table.
+    """
+    form: sa.ColumnElement[str] = sa.func.coalesce(item.rep, item.ibip)
+    return form
+
+
 class Translation(Base):
     """A member of a group of items with the same content in different languages."""
 

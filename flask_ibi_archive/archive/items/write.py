@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from math import inf
-from time import monotonic
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.files import Content, Source
-from flask_ibi_archive.archive.items.read import (
-    ARCHIVE,
-    ItemReader,
+from flask_ibi_archive.archive.items.ownership import (
     Owner,
     check_not_reserved,
     find_owners,
-    primary_form,
+    forget_addresses,
 )
+from flask_ibi_archive.archive.items.read import ItemReader
 from flask_ibi_archive.archive.items.relations import Member, Relations, lock_relations
 from flask_ibi_archive.archive.items.tables import (
+    ARCHIVE,
     ArchiveRow,
     File,
     Item,
     ItemIdentifier,
-    ReservationRow,
     SameAs,
     TombstoneRow,
     metadata,
+    primary_form,
 )
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import Form
@@ -52,183 +49,9 @@ from flask_ibi_archive.core.records.record import (
 from flask_ibi_archive.core.records.work import find_year
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.server.database import dialects
-from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import Notice
 
-#: The character after ``:``, which is the end of the keys that begin with a name and ``:``.
-AFTER_COLON = ";"
-#: The number of keys that one statement reads.
-BATCH = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class KeyHolder:
-    """The item or the reservation that has a key.
-
-    :param item_id: the row ID of the item; None for a reservation.
-    :param is_deleted: whether the item is deleted.
-    """
-
-    key: str
-    item_id: int | None
-    rep: str | None
-    ibip: str | None
-    is_deleted: bool = False
-
-    @property
-    def ibi(self) -> str:
-        """The identifier, in the short form if the item has this form."""
-        return str(self.ibip or self.rep)
-
-    @property
-    def identifiers(self) -> list[str]:
-        """Both forms of the identifier."""
-        return [text for text in (self.rep, self.ibip) if text is not None]
-
-
-def _is_between(table: Any) -> sa.ColumnElement[bool]:
-    """Return the condition that a key comes after the parameter "last" and before "end"."""
-    return sa.and_(table.host_key > sa.bindparam("last"), table.host_key < sa.bindparam("end"))
-
-
-# The statements are constant, because SQLAlchemy needs more time to make them than to run them.
-_KEYS: dict[Any, Any] = {
-    table: sa.select(table.host_key, table.rep, table.ibip, *columns)
-    .where(table.archive_id == ARCHIVE, table.host_key.is_not(None))
-    .order_by(table.host_key)
-    .limit(BATCH)
-    for table, columns in ((ReservationRow, [sa.null(), sa.null()]), (Item, [Item.id, Item.state]))
-}
-_LISTED_KEYS = {
-    table: keys.where(dialects.is_listed(table.host_key, "keys")) for table, keys in _KEYS.items()
-}
-_KEYS_BETWEEN = {table: keys.where(_is_between(table)) for table, keys in _KEYS.items()}
-
-
-def find_holders(
-    connection: sa.Connection, archive_id: int, keys: Iterable[str]
-) -> dict[str, KeyHolder]:
-    """Return the items and the reservations that have keys, by their keys.
-
-    If an item and a reservation have the same key, the item counts.
-    """
-    return {holder.key: holder for holder in list_holders(connection, archive_id, keys)}
-
-
-def list_holders(
-    connection: sa.Connection, archive_id: int, keys: Iterable[str]
-) -> Iterator[KeyHolder]:
-    """Yield all reservations and items that have keys; of each batch, the reservations first."""
-    for part in dialects.batched(keys, BATCH):
-        for statement in _LISTED_KEYS.values():
-            yield from _read(connection, statement, archive_id=archive_id, keys=part)
-
-
-def read_holders(
-    connect: Callable[[], sa.Connection], archive_id: int, prefix: str
-) -> Iterator[list[KeyHolder]]:
-    """Yield the items and the reservations whose keys begin with a prefix, in batches.
-
-    :param connect: returns the connection. The caller may commit after each batch.
-    :param prefix: a text that ends with ``:``.
-    """
-    for table in (Item, ReservationRow):
-        last, end = prefix, prefix[:-1] + AFTER_COLON
-        while holders := [
-            *_read(connect(), _KEYS_BETWEEN[table], archive_id=archive_id, last=last, end=end)
-        ]:
-            yield holders
-            last = holders[-1].key
-
-
-def count_holders(connection: sa.Connection, archive_id: int, prefix: str) -> int:
-    """Return the number of items and reservations whose keys begin with a prefix."""
-    values = {"archive_id": archive_id, "last": prefix, "end": prefix[:-1] + AFTER_COLON}
-    return sum(
-        connection.scalars(
-            sa.select(sa.func.count()).where(table.archive_id == ARCHIVE, _is_between(table)),
-            values,
-        ).one()
-        for table in (Item, ReservationRow)
-    )
-
-
-def free_keys(connection: sa.Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
-    """Free the keys of items and reservations, so that others can have them.
-
-    A deleted item has no key afterwards. The others get the key with their identifier, so that
-    ``flask ibi compare`` still finds them by the name of the table.
-    """
-    keys: dict[Any, list[str]] = {Item: [], ReservationRow: []}
-    for holder in holders:
-        keys[ReservationRow if holder.item_id is None else Item].append(holder.key)
-    for table, present in keys.items():
-        new: Any = table.host_key + "," + sa.func.coalesce(table.ibip, table.rep)
-        if table is Item:
-            new = sa.case((Item.state != State.DELETED.value, new))
-        for part in dialects.batched(present, BATCH):
-            are_chosen = dialects.is_one_of(table.host_key, part)
-            statement = sa.update(table).where(table.archive_id == archive_id, are_chosen)
-            connection.execute(statement.values(host_key=new))
-
-
-def _read(connection: sa.Connection, statement: Any, **values: Any) -> Iterator[KeyHolder]:
-    for key, rep, ibip, item_id, state in connection.execute(statement, values).all():
-        yield KeyHolder(key, item_id, rep, ibip, state == State.DELETED.value)
-
-
-#: A process remembers for this number of seconds that a database contains no former addresses.
-MEMORY = 60
-
-#: Whether each database contains former addresses, and when this process asks again.
-_addresses: WeakKeyDictionary[Database, tuple[bool, float]] = WeakKeyDictionary()
-_HAS_ADDRESSES = sa.select(sa.exists().where(SameAs.text.like("http%")))
-
-
-def has_addresses(database: Database) -> bool:
-    """Return whether an item has a former address.
-
-    The answer is remembered, because a page of the app that does not exist must not wait for the
-    database if no item has a former address. Therefore the first address that another process
-    stores may be unknown for a minute. While one request asks again, others do not wait for it.
-
-    :raises NotReady: if the database does not answer.
-    """
-    found, until = _addresses.get(database, (None, -inf))
-    now = monotonic()
-    if found is None or now >= until:
-        if found is not None:
-            _addresses[database] = found, now + MEMORY
-        found = bool(database.read(lambda connection: connection.scalar(_HAS_ADDRESSES)))
-        _addresses[database] = found, inf if found else now + MEMORY
-    return found
-
-
-# SQLAlchemy executes statements faster with tables than with ORM classes
-_SAME_AS: Any = SameAs.__table__.c
 _ITEM: Any = Item.__table__.c
-_HOLDERS = (
-    sa.select(_SAME_AS.digest, _SAME_AS.item_id, sa.func.coalesce(_ITEM.ibip, _ITEM.rep))
-    .join(Item.__table__, _ITEM.id == _SAME_AS.item_id)
-    .where(dialects.is_listed(_SAME_AS.digest, "digests"), _SAME_AS.archive_id == ARCHIVE)
-)
-
-
-def find_same_as_holders(
-    connection: sa.Connection, archive_id: int, digests: Iterable[str]
-) -> dict[str, tuple[int, str]]:
-    """Return the row ID and an identifier of the item that has each alias.
-
-    :param digests: the digests of the aliases (:attr:`.ForeignIdentifier.digest`).
-    :returns: a dictionary with digests as keys, without those that no item has. The identifier is
-        in the short form if the item has this form.
-    """
-    holders: dict[str, tuple[int, str]] = {}
-    for part in dialects.batched(digests):
-        values = {"archive_id": archive_id, "digests": part}
-        for digest, item_id, ibi in connection.execute(_HOLDERS, values).all():
-            holders[digest] = item_id, str(ibi)
-    return holders
 
 
 def keep_same_as(record: Record, before: Record) -> Record:
@@ -379,7 +202,7 @@ class ItemStore:
         lock_relations(self.connection, [self.archive_id], items, limited)
 
     def find_owners(self, identifiers: Iterable[str]) -> dict[str, Owner]:
-        """Return the item that has each identifier; see :func:`.read.find_owners`."""
+        """Return the item that has each identifier; see :func:`.ownership.find_owners`."""
         return find_owners(self.connection, self.archive_id, identifiers)
 
     def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
@@ -556,7 +379,7 @@ class ItemStore:
             if values:
                 self.connection.execute(_INSERT[model], values)
         if rows[SameAs]:
-            _addresses.clear()
+            forget_addresses()
 
     def _list_identifiers(self, item_id: int, record: Record) -> list[dict[str, Any]]:
         """Return the rows of the identifiers of an item."""

@@ -23,10 +23,17 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from flask_ibi_archive.archive.items.archives import find_archives
-from flask_ibi_archive.archive.items.operations import HasContext, canonicalize
-from flask_ibi_archive.archive.items.read import primary_form
+from flask_ibi_archive.archive.items.item_record import canonicalize
+from flask_ibi_archive.archive.items.operations import HasContext
 from flask_ibi_archive.archive.items.rules import explain_refusal
-from flask_ibi_archive.archive.items.tables import Base, File, Item, ItemIdentifier, TombstoneRow
+from flask_ibi_archive.archive.items.tables import (
+    Base,
+    File,
+    Item,
+    ItemIdentifier,
+    TombstoneRow,
+    primary_form,
+)
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import offer_messages as messages

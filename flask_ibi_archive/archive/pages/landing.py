@@ -23,7 +23,7 @@ from flask_ibi_archive.archive.items.access import (
     logging_failure,
     select_readable_files,
 )
-from flask_ibi_archive.archive.items.operations import Identified
+from flask_ibi_archive.archive.items.item_record import Identified
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.pages.metadata import add_links, describe_head, list_links, negotiate
 from flask_ibi_archive.archive.pages.zip import offer_zip

@@ -16,10 +16,9 @@ from flask_ibi_archive.archive.items.read import (
     describe_host_item,
     describes,
     is_public,
-    primary_form,
     read_works,
 )
-from flask_ibi_archive.archive.items.tables import Item
+from flask_ibi_archive.archive.items.tables import Item, primary_form
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.identifiers.dates import format_timestamp

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.items import read, tables
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.files import FileStore
-from flask_ibi_archive.archive.items.write import find_same_as_holders, has_addresses
+from flask_ibi_archive.archive.items.ownership import find_same_as_holders, has_addresses
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -76,7 +76,7 @@ def select_requested(paths: int) -> sa.Select[Any]:
     return (
         sa.select(NAME_OF_ITEM.label("name"), ITEM.c.state, *COLUMNS)
         .select_from(_join_files(named, paths))
-        .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == read.ARCHIVE)
+        .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == tables.ARCHIVE)
     )
 
 
@@ -102,10 +102,10 @@ def select_related(paths: int, letters: frozenset[str], with_metadata: bool) -> 
     if "t" in letters:
         own, member = MEMBER.alias(), MEMBER.alias()
         heads = sa.select(own.c.head).where(
-            own.c.archive_id == read.ARCHIVE, is_listed(own.c.ibi, "t")
+            own.c.archive_id == tables.ARCHIVE, is_listed(own.c.ibi, "t")
         )
         members = sa.select(member.c.ibi.label("value"))
-        parts.append(members.where(member.c.archive_id == read.ARCHIVE, member.c.head.in_(heads)))
+        parts.append(members.where(member.c.archive_id == tables.ARCHIVE, member.c.head.in_(heads)))
     if "m" in letters:
         parts.append(_list_given("m"))
     reached = [sa.union(*parts).cte("reached")]
@@ -163,7 +163,9 @@ def _find_by_name(names: sa.FromClause, column: Any, name: Any) -> sa.ScalarSele
     :param names: the table with the identifiers.
     :param name: the column that is equal to the identifier.
     """
-    row = sa.select(column).where(name == names.c.value, column.table.c.archive_id == read.ARCHIVE)
+    row = sa.select(column).where(
+        name == names.c.value, column.table.c.archive_id == tables.ARCHIVE
+    )
     return row.correlate(names).scalar_subquery()
 
 

@@ -18,7 +18,7 @@ from support.vectors import load
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.items.minting import Minted, Minter, store_last_date
-from flask_ibi_archive.archive.items.read import add_reservation
+from flask_ibi_archive.archive.items.ownership import add_reservation
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.identifiers.dates import (
     format_decimal,

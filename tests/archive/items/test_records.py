@@ -16,7 +16,7 @@ from support.archives import archive_of, paths_in_store
 from support.commands import Outcome, command, show
 
 from flask_ibi_archive.archive.items import import_export as importing
-from flask_ibi_archive.archive.items.operations import ItemRecord
+from flask_ibi_archive.archive.items.item_record import ItemRecord
 from flask_ibi_archive.core.records.description import WORK_FIELDS
 from flask_ibi_archive.core.records.record import FIELDS
 

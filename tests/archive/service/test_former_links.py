@@ -32,7 +32,7 @@ from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.items import write as same_as
+from flask_ibi_archive.archive.items import ownership as same_as
 from flask_ibi_archive.archive.service import local_resolution
 from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest
 
