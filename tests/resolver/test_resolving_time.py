@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from support.resolving import (
+from support.networks import (
     DEADLINE,
     NEVER,
     NONSENSE,
-    ORIGINAL,
     Habits,
     Network,
-    X,
-    Y,
-    goes_on,
-    leads,
     silence_of,
     url_of,
 )
+from support.resolving import ORIGINAL, X, Y, goes_on, leads
 
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
@@ -114,7 +110,7 @@ def test_a_resolution_without_result_waits_for_late_archives(rest: Habits) -> No
     network = Network({f"{X}!": (2.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), **rest})
     assert url_of(network.resolve(f"{X}!")) == HERE
     assert network.now == 2.0
-    assert [asked for _, number, asked in network.asked if number == 1] == [f"{X}!", f"{Y}!"]
+    assert 1 in network.times(f"{Y}!")
 
 
 # --- the one that a hint names -------------------------------------------------------------------
@@ -158,8 +154,8 @@ def test_a_skipped_hinted_archive_causes_no_head_start() -> None:
     breaker = CircuitBreaker(lambda: 0.0)
     for _ in range(MAX_FAILURES):
         breaker.record_result(2, False)
-    assert url_of(network.resolve(X, 2, breaker)) == HERE
-    assert network.asked == [(0.0, 1, X)]
+    assert url_of(network.resolve(X, 2, circuit_breaker=breaker)) == HERE
+    assert network.times(X) == {1: 0.0}
 
 
 # --- Archives that claim the item -----------------------------------------------------------------
@@ -195,7 +191,7 @@ def skipping(*numbers: int) -> CircuitBreaker:
 
 def test_a_skipped_archive_can_be_a_suspect() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (0.1 + GRACE / 2, leads(THERE))})
-    alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))
+    alert = network.resolve(f"{X}{ORIGINAL}", circuit_breaker=skipping(2))
     assert isinstance(alert, Alert)
     assert alert.kind is AlertKind.SUSPECTS
     assert [source.address for source in alert.sources] == ["a1.br", "a2.br"]
@@ -203,5 +199,5 @@ def test_a_skipped_archive_can_be_a_suspect() -> None:
 
 def test_a_skipped_archive_is_waited_for_only_for_the_grace_period() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (NEVER, NONSENSE)})
-    assert url_of(network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))) == HERE
+    assert url_of(network.resolve(f"{X}{ORIGINAL}", circuit_breaker=skipping(2))) == HERE
     assert network.now == pytest.approx(0.1 + GRACE)

@@ -19,23 +19,9 @@ from support.document_registries import (
     documents_of,
     store,
 )
+from support.networks import NEVER, NONSENSE, Habits, Network, silence_of, url_of
 from support.registries import resolver_database
-from support.resolving import (
-    NEVER,
-    NONSENSE,
-    ORIGINAL,
-    Habits,
-    Network,
-    X,
-    Y,
-    Z,
-    app_over,
-    goes_on,
-    leads,
-    resolver_of,
-    silence_of,
-    url_of,
-)
+from support.resolving import ORIGINAL, X, Y, Z, app_over, goes_on, leads, resolver_of
 from support.vectors import load
 
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
