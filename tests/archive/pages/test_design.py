@@ -12,10 +12,11 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import pytest
@@ -23,6 +24,7 @@ import requests
 from flask import Flask, Response, request
 from sqlalchemy import insert
 from support.accesses import insert_counts
+from support.alerts import ALERTS, IBI, UNKNOWN
 from support.archives import archive_of, close, import_records, make_app
 from support.loopback import PATIENCE, serving
 from support.pages import LANGUAGES
@@ -46,57 +48,26 @@ from support.web import CONTENTS, rep, resolver_app, shelf
 from flask_ibi_archive import Archive
 from flask_ibi_archive.archive.care import find_faults, store_faults
 from flask_ibi_archive.archive.librarian import admin_page
-from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.resolution.answer import ArchiveSource
-from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
-from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.tables import Conflict
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.web.alerts import alert_response, method_response, unready_response
 
-FIRST, SECOND, TRANSLATION, METADATA, GONE, COPY, BARE, UNKNOWN = map(rep, range(1, 9))
-UNLISTED, BARE_GONE, CLOSED = map(rep, range(9, 12))
+FIRST, SECOND, METADATA, BARE = rep(1), rep(2), rep(4), rep(7)
 IBIP = "8JMKD3MGP8W/35MME4E"
 #: The status of each page by its path, for each site.
 ADDRESSES: dict[str, dict[str, int]] = load("pages/addresses.json")
 _UNREADY = NotReady("the database does not answer", "start it")
-_ASKED = parse_identifier("8JMKD3MGP8W/35MMLL8")
-_SOURCES = (
-    ArchiveSource("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "mtc-m16c.sid.inpe.br"),
-    ArchiveSource("8JMKD3MGP7W/3EPGUE5", "archive.example.org:8080"),
-    ArchiveSource("dpi.inpe.br/banon/2001/01.11.16.21", "hermes.dpi.inpe.br:1905", is_actor=True),
-)
-_REMOVED: dict[str, Any] = {"sources": _SOURCES[:2], "timestamp": "2010-01-02T03:04:05Z"}
-_MISSING: dict[str, Any] = {
-    "missing_part": MissingPart.TRANSLATION,
-    "alternatives": tuple(
-        parse_persistent_target(f"/{_ASKED}{rest}") for rest in ("+(en)", ":", ":(oai_dc)")
-    ),
-}
-
-
-def _alert(kind: AlertKind, name: str = "", **fields: Any) -> Callable[[], Response]:
-    base = "http://resolver.example.org" if name else None
-    return lambda: alert_response(Alert(kind, _ASKED, **fields), name, base)
-
 
 #: The alerts, each by the query of its page.
-ALERTS: dict[str, Callable[[], Response]] = {
-    "unknown": _alert(AlertKind.UNKNOWN),
-    "unknown_here": _alert(AlertKind.UNKNOWN, "unknown_here"),
-    "removed": _alert(AlertKind.REMOVED, **_REMOVED),
-    "removed_in_part": _alert(AlertKind.SILENT, silent=1, asked=7, **_REMOVED),
-    "missing": _alert(AlertKind.MISSING, **_MISSING),
-    "suspects": _alert(AlertKind.SUSPECTS, sources=_SOURCES),
-    "silent": _alert(AlertKind.SILENT, silent=2, asked=7),
-    "loop": _alert(AlertKind.LOOP),
-    "too_long": _alert(AlertKind.TOO_LONG),
+ALERT_RESPONSES: dict[str, Callable[[], Response]] = {
+    **{str(number): partial(alert_response, alert) for number, alert in enumerate(ALERTS)},
+    "here": partial(alert_response, UNKNOWN, "unknown_here", "http://resolver.example.org"),
     "method": method_response,
     "unready": lambda: unready_response(_UNREADY),
 }
 #: The status of each page of an alert is that of the alert itself.
-ALERT_PAGES = dict.fromkeys((f"/{_ASKED}+(fr)?alert={name}" for name in ALERTS), 0)
+ALERT_PAGES = dict.fromkeys((f"/{IBI}+(fr)?alert={name}" for name in ALERT_RESPONSES), 0)
 
 
 def add_counts(app: Flask) -> None:
@@ -133,7 +104,7 @@ def serving_sites(folder: Path) -> Iterator[dict[str, dict[str, int]]]:
         sites = (
             (archive, ADDRESSES["archive"]),
             (stack.enter_context(_resolver(folder / "resolver")), ADDRESSES["resolver"]),
-            (resolver_app(lambda *asked: ALERTS[request.args["alert"]]()), ALERT_PAGES),
+            (resolver_app(lambda *asked: ALERT_RESPONSES[request.args["alert"]]()), ALERT_PAGES),
             (unready, ADDRESSES["unready"]),
         )
         yield {f"http://{stack.enter_context(serving(app))}": pages for app, pages in sites}
@@ -178,7 +149,7 @@ def add_conflicts(database: Database) -> None:
     pair = {"first_archive_id": first, "second_archive_id": second, "found_at": NOON}
     told_at = NOON + timedelta(minutes=1)
     rows = [
-        {"name": str(_ASKED), "is_alias": False, "ended_at": NOON + timedelta(days=2)},
+        {"name": IBI, "is_alias": False, "ended_at": NOON + timedelta(days=2)},
         {"name": METADATA, "is_alias": False, "ended_at": None},
         {"name": "url:old.example.org/handle/1/2", "is_alias": True, "ended_at": None},
     ]
@@ -300,17 +271,6 @@ def test_the_copy_button_copies_the_persistent_url(
     page.get_by_role("button", name="Copy the persistent URL").click()
     page.get_by_text("Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == f"http://urlib.net/{IBIP}"
-    # each citation has a button, also those in the formats of reference managers
-    page.get_by_text("For reference managers").click()
-    for name, start in (
-        ("citation", "SILVA, Ana"),
-        ("bibtex", "@"),
-        ("ris", "TY  - "),
-        ("csl-json", "["),
-    ):
-        page.locator(f"button[data-copy=ibi-{name}]").click()
-        page.locator(f"button[data-copy=ibi-{name}]", has_text="Copied").wait_for()
-        assert page.evaluate("navigator.clipboard.readText()").startswith(start)
     context.close()
     # without JavaScript, the URL remains, and there are no buttons
     context = browser.new_context(java_script_enabled=False)

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from flask import Flask, Response
+from support.alerts import (
+    ALERTS,
+    IBI,
+    LOOP,
+    MISSING,
+    REMOVED,
+    REMOVED_IN_PART,
+    SILENT,
+    SOURCES,
+    SUSPECTS,
+    TOO_LONG,
+    UNKNOWN,
+)
 from support.pages import (
     MARKED,
     NAMES,
@@ -19,23 +31,14 @@ from support.pages import (
 )
 from support.web import Answer, ask, resolver_app
 
-from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
 from flask_ibi_archive.core.resolution.persistent_url import (
     ResolutionRequest,
-    parse_persistent_target,
 )
 from flask_ibi_archive.server.web.alerts import alert_response
 from flask_ibi_archive.server.web.texts import get_language_name
 
-IBI = "8JMKD3MGP8W/35MMLL8"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-SOURCES = (
-    ArchiveSource("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "mtc-m16c.sid.inpe.br"),
-    ArchiveSource("8JMKD3MGP7W/3EPGUE5", "archive.example.org:8080"),
-)
-IDENTIFIER = parse_identifier(IBI)
 
 
 def alerting(alert: Alert) -> Flask:
@@ -56,24 +59,6 @@ def pairs_of(answer: Answer, status: int) -> dict[str, tuple[str, ...]]:
 
 
 # --- the kinds of alerts
-
-UNKNOWN = Alert(AlertKind.UNKNOWN, IDENTIFIER)
-TOMBSTONE: Any = {"sources": SOURCES[:1], "timestamp": "2010-01-02T03:04:05Z"}
-REMOVED = Alert(AlertKind.REMOVED, IDENTIFIER, **TOMBSTONE)
-REMOVED_IN_PART = Alert(AlertKind.SILENT, IDENTIFIER, silent=1, asked=7, **TOMBSTONE)
-MISSING = Alert(
-    AlertKind.MISSING,
-    IDENTIFIER,
-    missing_part=MissingPart.TRANSLATION,
-    alternatives=tuple(
-        parse_persistent_target(f"/{IBI}{rest}") for rest in ("+(en)", ":", ":(oai_dc)")
-    ),
-)
-SUSPECTS = Alert(AlertKind.SUSPECTS, IDENTIFIER, SOURCES)
-SILENT = Alert(AlertKind.SILENT, IDENTIFIER, silent=2, asked=7)
-LOOP = Alert(AlertKind.LOOP, IDENTIFIER)
-TOO_LONG = Alert(AlertKind.TOO_LONG, IDENTIFIER)
-ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_IN_PART)
 
 
 @pytest.mark.rule("R62-10", "R62-17")
