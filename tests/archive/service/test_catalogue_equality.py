@@ -14,14 +14,12 @@ from support.stores import (
     RELATIONS,
     MemoryCatalogue,
     StoreMaker,
-    expect_url_list,
     identifiers_of,
     make_facts,
     make_request,
     rep_of,
 )
 
-from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.archive.service.catalogue import StoredCatalogue
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
@@ -30,14 +28,20 @@ from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
 
 ADDRESS, KEY = "archive.example", "1234567890-0"
 MAKER = StoreMaker(2014, 250)
+#: Earlier records of some of the items.
+EARLIER = StoreMaker(0, 60)
 
 
 @pytest.fixture(scope="module")
 def store(backend: str, tmp_path_factory: Any) -> Iterator[Flask]:
-    """An app whose Archive has many items; all tests share it."""
+    """An app whose Archive has many items, some of which an import has updated."""
     folder = tmp_path_factory.mktemp("store")
     with open_app(backend, folder) as app:
-        assert import_records(archive_of(app), MAKER.records).added == len(MAKER.records)
+        import_records(archive_of(app), EARLIER.records)
+        result = import_records(
+            archive_of(app), MAKER.records, on_conflict="update", take_back=True
+        )
+        assert result.updated == len(EARLIER.records)
         yield app
 
 
@@ -71,20 +75,6 @@ def test_the_stored_catalogue_agrees_with_the_records(
             stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
             expected = answer_url_request(memory, request, facts, lambda item: KEY)
             assert sort_pairs(stored) == sort_pairs(expected), (request, facts)
-
-
-def test_the_complete_list_contains_the_targets_of_all_relations(store: Flask) -> None:
-    archive = archive_of(store)
-    memory = MemoryCatalogue(MAKER.records)
-    random_ = random.Random(7)
-    facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
-    with archive.database.reading() as connection:
-        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
-        for record in random_.sample(MAKER.records, 80):
-            request = make_request(random_, random_.choice(identifiers_of(record)))
-            stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
-            expected = expect_url_list(memory, request, address=ADDRESS, service=SERVICE, key=KEY)
-            assert sort_pairs(stored) == sort_pairs(expected), request
 
 
 def test_a_format_of_a_translated_description_does_not_replace_the_one_that_is_written(
@@ -124,26 +114,3 @@ def test_a_format_of_a_translated_description_does_not_replace_the_one_that_is_w
                 request = UrlRequest(parse_identifier(report), ("10.0.0.1",), "", wanted)
                 pairs = dict(answer_url_request(catalogue, request, facts, lambda item: KEY))
                 assert pairs.get(f"url{wanted.relation.name}") == url, (catalogue, filtered, verbs)
-
-
-SIZE = 40
-
-
-def test_the_last_record_of_every_item_counts(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "BATCH", 13)
-    archive = archive_of(app)
-    import_records(archive, StoreMaker(0, SIZE).records)
-    records = StoreMaker(1, SIZE).records
-    random.Random(0).shuffle(records)
-    result = import_records(archive, records, on_conflict="update", take_back=True)
-    assert (result.added, result.updated) == (0, SIZE)
-    memory = MemoryCatalogue(records)
-    facts = make_facts("archive.example", SERVICE, None, filter_url_list=False)
-    random_ = random.Random(1)
-    with archive.database.reading() as connection:
-        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
-        for record in records:
-            request = make_request(random_, random_.choice(identifiers_of(record)))
-            stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
-            expected = answer_url_request(memory, request, facts, lambda item: KEY)
-            assert sorted(stored) == sorted(expected), request

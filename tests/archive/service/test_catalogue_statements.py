@@ -22,8 +22,8 @@ from support.vectors import load
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, Translation
 from flask_ibi_archive.core.protocol.relations import SHAPES
 
-LENGTHS = (1, 2, 50)
-SIZES = (2, 60)
+LENGTHS = (1, 2, 20)
+SIZES = (2, 20)
 ABOUT, LIMITED = rep_of(1, "about.org/one"), rep_of(2, "about.org/one")
 VERB = {"u": "GetLastEdition", "t": "GetTranslation", "m": "GetMetadata"}
 VERB_LISTS = {shape: "+".join(VERB[letter] for letter in shape) for shape in SHAPES}
@@ -110,8 +110,8 @@ def test_the_number_of_statements_depends_on_the_steps_only(apps: tuple[Flask, F
                 assert len(statements) <= 5
                 counts.setdefault(ibi, {})[shape] = len(statements)
         assert len(count_statements(whole, partial(ask, whole, ibi))) <= 5
-    assert counts[chain_item(2, 0)] == counts[chain_item(50, 0)]
-    assert counts[group_item(2, 0)] == counts[group_item(60, 0)] == counts[group_item(60, 59)]
+    assert counts[chain_item(2, 0)] == counts[chain_item(20, 0)]
+    assert counts[group_item(2, 0)] == counts[group_item(20, 0)] == counts[group_item(20, 19)]
     assert counts[group_item(2, 0)][""] == 1
     assert counts[LIMITED][""] == 2
 
@@ -128,26 +128,23 @@ def fill(app: Flask) -> list[str]:
     archive = archive_of(app)
     same = {"archive_id": archive.served().id}
     reps = [rep_of(number) for number in range(NUMBER)]
-    rows: list[tuple[Any, dict[str, Any]]] = []
+    rows: dict[Any, list[dict[str, Any]]] = {}
     for number, rep in enumerate(reps):
         key, language = number + 1000, ("en", "pt")[number % 2]
         item = {"id": key, "rep": rep, "state": "Original", "language": language, **same}
         item |= {"timestamp": datetime(2009, 7, 21, tzinfo=timezone.utc), "target_path": "a"}
         item |= {"access_networks": "10.0.0.0/8", "access_others": "metadata"}
         item |= {"next_edition": None if number % 2 else reps[number + 1], "metadata_ibi": reps[-1]}
-        head = reps[number // 2 * 2]
-        rows += [
-            (Item, item),
-            (
-                ItemIdentifier,
-                {"text": rep, "item_id": key, "form": "rep", "state": "Original", **same},
-            ),
-            (File, {"item_id": key, "path": "a", "position": 0}),
-            (Translation, {"ibi": rep, "head": head, "language": language, **same}),
-        ]
+        name = {"text": rep, "item_id": key, "form": "rep", "state": "Original", **same}
+        member = {"ibi": rep, "head": reps[number // 2 * 2], "language": language, **same}
+        file = {"item_id": key, "path": "a", "position": 0}
+        tables = (Item, ItemIdentifier, File, Translation)
+        for table, row in zip(tables, (item, name, file, member), strict=True):
+            rows.setdefault(table, []).append(row)
     with archive.database.writing() as connection:
-        for table in (Item, ItemIdentifier, File, Translation):
-            values = [row for of_table, row in rows if of_table is table]
+        if connection.dialect.name == "postgresql":  # the triggers take most of the time
+            connection.execute(text("SET LOCAL session_replication_role = replica"))
+        for table, values in rows.items():
             # a large statement needs longer than the timeout in some containers
             for begin in range(0, NUMBER, 100):
                 connection.execute(insert(table), values[begin : begin + 100])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +13,6 @@ from flask import Flask, Response
 from support.archives import archive_of, close, import_records, make_host
 from support.databases import new_database
 from support.resolving import statements_of
-from support.shelf import Shelf
 from support.web import (
     CLOSED,
     GONE,
@@ -25,7 +23,6 @@ from support.web import (
     Answer,
     add_resolver,
     ask,
-    rep,
     shelf,
 )
 from werkzeug.exceptions import NotFound
@@ -39,7 +36,6 @@ from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest
 NewApp = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"
 OLD_HOST = "old.example.org"
-WHEN = datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
 SAME_AS: dict[str, list[str]] = {
     REPORT: [
         "hdl:20.500.12345/678",
@@ -271,39 +267,6 @@ def test_a_route_for_all_paths_leaves_aliases_to_the_archive(old_with: NewApp) -
         assert ask_at(app, OLD_HOST, f"/other{end}").text == "own other"
         # a page of the app, although an item was there
         assert ask(app, f"/papers/2009/report{end}").text == "own papers/2009/report"
-
-
-class OldShelf(Shelf):
-    """A catalogue that finds items by their aliases."""
-
-    def find_same_as(self, alias: str) -> str | None:
-        """Return the identifier of the item with an alias."""
-        return next((one.get("rep") for one in self.shelf if alias in one.get("same_as", ())), None)
-
-
-def test_items_in_tables_of_the_host_have_aliases(
-    ibi_settings: dict[str, Any], tmp_path: Path
-) -> None:
-    for kind, status in ((OldShelf, 302), (Shelf, 404)):
-        app = Flask("host", instance_path=str(tmp_path / kind.__name__))
-        app.config.from_mapping(
-            ibi_settings, IBI_FORMER_HOSTS=OLD_HOST, IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br"
-        )
-        same_as = ["hdl:20.500.12345/678", "http://old.example.org/handle/1/2"]
-        item = {"rep": rep(1), "timestamp": WHEN, "title": "Snow", "same_as": same_as}
-        IBIArchive(app, catalogue=kind(item))  # type: ignore[arg-type]
-        archive_of(app).init()
-        for host, target in (
-            ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/678"),
-            (OLD_HOST, "/handle/1/2"),
-            (OLD_HOST, "/handle/1/2:(oai_dc)"),
-        ):
-            answer = ask_at(app, host, target)
-            assert answer.status == status, (kind, target)
-            if status == 302:
-                assert answer.headers["Location"].startswith(f"{HOST}/col/{rep(1)}/")
-        assert ask(app, "/hdl:20.500.12345/679").status == 404
-        close(app)
 
 
 @pytest.mark.rule("FI-3")

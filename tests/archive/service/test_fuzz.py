@@ -25,7 +25,7 @@ from support.web import CONTENTS, GONE, NEW, NOBODY, REPORT, REPORT_IBIP, enviro
 from flask_ibi_archive.archive.service import local_resolution
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
 
-SHORT_RUN = 250
+SHORT_RUN = 120
 LONG_RUN = int(os.environ.get("IBI_FUZZ_REQUESTS", "12000"))
 #: The number of requests of a short and of a long run.
 for_each_length = pytest.mark.parametrize(
@@ -189,72 +189,48 @@ def test_no_request_to_a_resolver_fails_or_writes(
         GONE: "state Deleted",
         NEW: leads("http://a.br/%0d%0aX-Header:1"),
     }
+    settings = {
+        "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{tmp_path / 'resolver.sqlite'}",
+        "IBI_RESOLVER_SERVICE_IBI": SERVICE,
+    }
 
-    def environs(service: str) -> Iterator[dict[str, Any]]:
+    def environs() -> Iterator[dict[str, Any]]:
         chance = random.Random(20150312)
         for environ in requests(20150312, max(count // 4, SHORT_RUN)):
-            kind = chance.random()
-            if kind < 0.3:
-                environ["PATH_INFO"] = spoil(chance, f"/{service}").decode("latin-1")
-                subject = chance.choice(["inclusionRequest", "exclusionRequest"])
-                environ["QUERY_STRING"] += f"&servicesubject={subject}&registrationkey=1234567890"
-            elif kind < 0.7:
+            if chance.random() < 0.5:
                 target = f"/{chance.choice([*table, NOBODY])}{chance.choice(UNUSUAL['modifiers'])}"
                 environ["PATH_INFO"] = spoil(chance, target).decode("latin-1")
-            elif kind < 0.75:
-                environ["PATH_INFO"], environ["QUERY_STRING"] = "/", ""
             yield environ
 
-    uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
-    with (
-        servers() as hosts,
-        app_over(archives_of(hosts, table), tmp_path, IBI_RESOLVER_DATABASE_URI=uri) as app,
-    ):
+    with servers() as hosts, app_over(archives_of(hosts, table), tmp_path, **settings) as app:
         # without the statistics of the answers of the Archives
         statuses = ask_all(
             app,
-            environs(resolver_of(app).config.service_ibi),
+            environs(),
             caplog,
             lambda: [
                 (one.service_ibi, one.address, one.included_at, one.confirmed_at, one.excluded_at)
                 for one in resolver_of(app).registry.list()
             ],
         )
-    assert {200, 302, 400, 404, 405} <= statuses.keys(), statuses
-    if count >= 3000:
-        assert 410 in statuses, statuses
-
-
-def is_refused(app: Flask, target: str, host: str) -> bool:
-    """Return whether a request is refused because of its Host header; fail if it is an error."""
-    answer = run(app, environ_of(target, "GET", {"Host": host}, "::1"))
-    assert answer.status < 500, (target, host)
-    is_refused = answer.status == 400 and answer.alert.startswith("the Host header is ")
-    if not is_refused:
-        right = run(app, environ_of(target, "GET", {"Host": "a.br"}, "::1"))
-        assert answer.status == right.status, (target, host)
-        assert answer.headers.get("Location") == right.headers.get("Location"), host
-    return is_refused
+    assert {302, 400, 404, 405} <= statuses.keys(), statuses
 
 
 def test_a_malformed_host_header_is_refused_only_for_persistent_urls(
     web: Flask, tmp_path: Path
 ) -> None:
-    for host in UNUSUAL["malformed_hosts"]:
-        for target in (f"/{REPORT}", f"/{REPORT}!:(oai_dc)", f"/{NOBODY}"):
-            assert is_refused(web, target, host), (target, host)
-        # werkzeug finds no route for some of these hosts
-        for rest in ("", "/", "/doc/report.pdf", "/metadata"):
-            is_refused(web, f"/col/{REPORT}{rest}", host)
-        for target in ("/ibi/health/live", "/", f"/{SERVICE}?servicesubject=acknowledgment"):
-            is_refused(web, target, host)
     uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
-    with app_over([], tmp_path, IBI_RESOLVER_DATABASE_URI=uri) as app:
-        service = resolver_of(app).config.service_ibi
+    with app_over([], tmp_path, IBI_RESOLVER_DATABASE_URI=uri) as resolver:
         for host in UNUSUAL["malformed_hosts"]:
-            for target in (f"/{REPORT}", f"/{REPORT}!", "/x"):
-                assert is_refused(app, target, host), (target, host)
-            for target in ("/", f"/{service}", "/ibi-resolver/health"):
-                run(app, environ_of(target, "GET", {"Host": host}, "::1"))
+            for app, target in ((web, f"/{REPORT}"), (resolver, f"/{REPORT}!")):
+                answer = run(app, environ_of(target, "GET", {"Host": host}, "::1"))
+                assert (answer.status, answer.alert[:19]) == (400, "the Host header is ")
+            # werkzeug finds no route for some of these hosts
+            for app, target in (
+                (web, f"/col/{REPORT}/doc/report.pdf"),
+                (web, f"/{SERVICE}?servicesubject=acknowledgment"),
+                (resolver, "/"),
+            ):
+                assert run(app, environ_of(target, "GET", {"Host": host}, "::1")).status < 500
         # HTTP 1.0 allows a request without this header
-        assert run(app, environ_of("/", "GET", {"Host": ""}, "::1")).status == 200
+        assert run(resolver, environ_of("/", "GET", {"Host": ""}, "::1")).status == 200

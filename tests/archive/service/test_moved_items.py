@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, Response
+from flask import Flask
 from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records, open_app
 from support.moves import confirm
 from support.pages import Page, see
-from support.web import NOBODY, add_resolver, ask, rep
+from support.web import NOBODY, ask, rep
 
 from flask_ibi_archive.archive.items.archives import store_address
 
@@ -104,61 +103,6 @@ def test_a_reader_who_comes_back_is_not_redirected_again(app: Flask) -> None:
         assert ask(app, f"{target}{mark}{FAR_SERVICE}").status == 302
 
 
-#: The Archives of a chain of moves, by their hosts.
-CHAIN = {f"{word}.sid.inpe.br": f"sid.inpe.br/{word}@80/2008/01.01.00.00" for word in "gtu"}
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Iterator[dict[str, Flask]]:
-    """Archives by their hosts, each of which has moved an item to the next one."""
-    with ExitStack() as stack:
-        apps = {
-            host: stack.enter_context(
-                open_app(
-                    "sqlite",
-                    tmp_path / host,
-                    IBI_ARCHIVE_ADDRESS=host,
-                    IBI_ARCHIVE_SERVICE_IBI=service,
-                    IBI_PERSISTENT_URL_BASE=f"http://{host}",
-                )
-            )
-            for host, service in CHAIN.items()
-        }
-        hosts = [*CHAIN]
-        for here, there in zip(hosts, [*hosts[1:], hosts[0]], strict=True):
-            archive = archive_of(apps[here])
-            with archive.database.writing() as connection:
-                store_address(connection, archive.served().id, CHAIN[there], there)
-            if there != hosts[0]:
-                import_records(archive, [moved(rep(1), CHAIN[there])])
-        yield apps
-
-
-def visit(apps: dict[str, Flask], url: str) -> list[tuple[str, int]]:
-    """Follow redirects between Archives; return the hosts and the statuses of their answers."""
-    visited = []
-    while True:
-        host, _, target = url.removeprefix("http://").partition("/")
-        answer = ask(apps[host], f"/{target}", headers={"Host": host})
-        visited.append((host, answer.status))
-        url = answer.headers.get("Location", "")
-        if not url or "/col/" in url:
-            assert "movedfrom" not in url
-            return visited
-
-
-def test_several_moves_lead_on_and_end(chain: dict[str, Flask]) -> None:
-    first, second, third = CHAIN
-    import_records(archive_of(chain[third]), [{"rep": rep(1)}])
-    passed = [(first, 302), (second, 302)]
-    assert visit(chain, f"http://{first}/{rep(1)}?x=1") == [*passed, (third, 302)]
-    # tombstones that name each other
-    archive_of(chain[third]).delete(rep(1), "withdrawn")
-    assert visit(chain, f"http://{first}/{rep(1)}") == [*passed, (third, 410)]
-    import_records(archive_of(chain[third]), [moved(rep(1), CHAIN[first])], on_conflict="update")
-    assert visit(chain, f"http://{first}/{rep(1)}") == [*passed, (third, 302), (first, 410)]
-
-
 def test_the_pages_of_a_moved_item_link_to_its_new_place(app: Flask) -> None:
     fill(app)
     place = f"http://{FAR}/{rep(1)}?ibiurl.movedfrom={SERVICE}"
@@ -179,11 +123,3 @@ def test_the_tombstone_of_a_translation_that_was_moved_is_shown(new_app: NewApp)
     answer = ask(app, f"/{rep(3)}+(pt)", headers=BROWSER)
     assert answer.status == 410
     assert f"http://{FAR}/{rep(1)}?ibiurl.movedfrom={SERVICE}" in Page(answer.text).links
-
-
-def test_a_resolver_in_the_app_answers(app: Flask) -> None:
-    fill(app)
-    add_resolver(app, lambda asked: Response(f"resolved {asked.wanted.ibi}"))
-    app.add_url_rule("/<path:page>", "page", lambda page: "a page")
-    for target in (f"/{rep(1)}", "/hdl:20.500/1"):
-        assert ask(app, target).text == f"resolved {rep(1)}"
