@@ -20,7 +20,7 @@ from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.protocol.url_list import ArchiveUrls
-from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.server.start import hide_password, open_database
@@ -90,12 +90,6 @@ def test_the_error_of_a_wrong_value_shows_key_value_and_allowed_values_in_one_li
         assert refusal.value.key == key
 
 
-def test_relations_are_a_list_of_patterns() -> None:
-    relations = read(IBI_RELATIONS=["", ".lastedition", ".translation(*)"]).relations
-    assert relations is not None
-    assert len(relations) == 3
-
-
 def test_the_default_of_the_address_is_the_server_name() -> None:
     assert read(SERVER_NAME="a.br:8000").archive_address == "a.br:8000"
     assert read(SERVER_NAME="a.br", IBI_ARCHIVE_ADDRESS="b.br").archive_address == "b.br"
@@ -159,17 +153,6 @@ def test_an_invalid_database_url_is_reported_without_its_password(begin: str) ->
         assert SECRET not in str(refusal.value)
         assert "\n" not in str(refusal.value)
         assert SECRET not in hide_password(begin + end)
-
-
-def test_an_unreachable_database_is_reported_without_its_password() -> None:
-    database = open_database(
-        read(IBI_DATABASE_URI=f"postgresql://u:{SECRET}@127.0.0.1:1/x").database_uri, 5
-    )
-    with pytest.raises(NotReady, match="IBI_DATABASE_URI") as refusal, database.reading():
-        pass
-    assert SECRET not in str(refusal.value)
-    assert SECRET not in repr(database.engine)
-    database.close()
 
 
 def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,11 +20,10 @@ from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
 from support.databases import copy_database
 from support.documentation import blocks
-from support.loopback import Later, nobody, raw, sends, serving
+from support.loopback import Later, serving
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.wrappers import Response
 
-from flask_ibi_archive.archive import checking
 from flask_ibi_archive.archive.items.changes import ChangeNote
 
 NewApp = Callable[..., Flask]
@@ -312,48 +309,6 @@ def test_a_wrong_answer_at_the_address_is_a_line_and_status_1(
         assert [name for name, (ok, _) in found.items() if not ok] == ["address"], part
         assert part in found["address"][1]
         assert found["address"][1].startswith(ADDRESS)
-
-
-@contextmanager
-def silent() -> Iterator[str]:
-    """Yield the address of a server that accepts connections and says nothing."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-
-
-def answering(data: bytes) -> Callable[[], AbstractContextManager[str]]:
-    """Return a function that starts a server with the same answer to two requests."""
-    return lambda: raw(sends(data), sends(data))
-
-
-@pytest.mark.parametrize(
-    ("server", "reason"),
-    [
-        (silent, "took too long"),
-        (nobody, "can't be reached"),
-        (answering(b"SSH-2.0-OpenSSH\r\n"), "is not valid HTTP"),
-        (
-            answering(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nconfirmation yes"),
-            "closed the connection",
-        ),
-        (answering(b"HTTP/1.1 500 ?\r\nContent-Type: text/plain; charset=no\r\n\r\n\xff"), "500"),
-    ],
-)
-def test_a_server_without_a_valid_answer_is_a_line_and_status_1(
-    new_app: NewApp,
-    monkeypatch: pytest.MonkeyPatch,
-    server: Callable[[], AbstractContextManager[str]],
-    reason: str,
-) -> None:
-    monkeypatch.setattr(checking, "TIMEOUT", 0.5)
-    with server() as address:
-        app = new_app(IBI_ARCHIVE_ADDRESS=address, IBI_RESOLVER_URL=f"http://{address}/x")
-        command(app, "init")
-        found = findings(command(app, "check"))
-    for name in ("address", "resolver"):
-        ok, text = found[name]
-        assert not ok
-        assert reason in text
 
 
 def test_check_finds_that_another_archive_is_at_the_address(new_app: NewApp) -> None:

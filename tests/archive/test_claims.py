@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, redirect
+from flask import Flask
 from sqlalchemy import delete, insert, make_url, update
-from support.archives import FAR_SERVICE, archive_of, close, import_records, make_app, make_host
+from support.archives import FAR_SERVICE, archive_of, close, import_records, make_app
 from support.clocks import Clock
 from support.commands import command
 from support.databases import copy_database
 from support.harvesting import MORNING, harvest
-from support.host_app import Host
-from support.moves import SERVICES, item, open_place, rep
+from support.moves import item, rep
 from support.shelf import Shelf
-from support.statements import count_statements
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive import claims
@@ -117,7 +115,11 @@ def app(uri: str, tmp_path: Path, clock: Clock) -> Iterator[Flask]:
 
 
 @pytest.fixture
-def archive(app: Flask) -> Archive:
+def archive(app: Flask, uri: str, tmp_path: Path) -> Archive:
+    """The Archive, with another one in the same database."""
+    far = make_app(uri, tmp_path, IBI_ARCHIVE_SERVICE_IBI=FAR_SERVICE)
+    archive_of(far).init()
+    close(far)
     return archive_of(app)
 
 
@@ -175,29 +177,18 @@ def test_a_hidden_item_is_unclaimed_and_its_prefixes_are_published(
 
 
 def test_a_copy_and_a_tombstone_name_the_archive_of_the_original(
-    backend: str, tmp_path: Path
+    archive: Archive, reader: ClaimReader
 ) -> None:
-    with (
-        open_place(backend, tmp_path / "giver", 1) as giver,
-        open_place(backend, tmp_path / "taker", 2) as taker,
-    ):
-        giver.archive.claims.create_key()
-        taker.archive.claims.create_key()
-        import_records(giver.archive, [item(1, same_as=[DOI]), item(2), item(3)])
-        for words in ((rep(1),), (rep(2), "--leave", "tombstone")):
-            done = taker.accept(giver.offer(taker, *words))
-            assert done.status == 0, done.err
-        given, taken = read_claims(giver.app), read_claims(taker.app)
-        assert {ibi: (one.state, one.original_archive) for ibi, one in given.items()} == {
-            rep(1): (State.COPY, SERVICES[2]),
-            rep(2): (State.DELETED, SERVICES[2]),
-            rep(3): (State.ORIGINAL, None),
-        }
-        assert {ibi: one.state for ibi, one in taken.items()} == {
-            rep(1): State.ORIGINAL,
-            rep(2): State.ORIGINAL,
-        }
-        assert taken[rep(1)].aliases == (DOI,)
+    import_records(archive, [item(1, same_as=[DOI]), item(2), item(3)])
+    archive.transfer(rep(1), FAR_SERVICE, keep_copy=True)
+    archive.transfer(rep(2), FAR_SERVICE)
+    found = reader.claims()
+    assert {ibi: (one.state, one.original_archive) for ibi, one in found.items()} == {
+        rep(1): (State.COPY, FAR_SERVICE),
+        rep(2): (State.DELETED, FAR_SERVICE),
+        rep(3): (State.ORIGINAL, None),
+    }
+    assert found[rep(1)].aliases == (DOI,)
 
 
 @pytest.mark.postgresql
@@ -359,9 +350,6 @@ def test_readers_end_with_the_present_claims(
     app: Flask, archive: Archive, clock: Clock, uri: str, tmp_path: Path, seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    far = make_app(uri, tmp_path, IBIArchive(clock=clock), IBI_ARCHIVE_SERVICE_IBI=FAR_SERVICE)
-    archive_of(far).init()
-    close(far)
     chance = random.Random(seed)
     monkeypatch.setattr(changes, "BATCH", chance.choice([2, 1000]))
     editors = Editors(archive, chance)
@@ -524,47 +512,7 @@ def test_a_catalogue_without_its_own_method_for_changes_publishes_no_claims(
     assert "published: no: the catalogue of the host has no method changes()" in out
 
 
-def test_rows_of_models_are_claimed_when_the_host_commits(uri: str, tmp_path: Path) -> None:
-    host = Host(uri, tmp_path)
-    host.archive.claims.create_key()
-    row, draft = host.add("On rain"), host.add("A draft", state="Draft")
-    first, second = row.ibi, draft.ibi
-    host.session.add(host.Thesis(title="not committed"))
-    host.session.flush()
-    host.session.rollback()
-    assert {*read_claims(host.app)} == {first}
-    draft.state = "Original"
-    host.session.delete(row)
-    host.session.commit()
-    found = read_claims(host.app)
-    assert (found[first].state, found[second].state) == (State.DELETED, State.ORIGINAL)
-
-    def change() -> None:
-        draft.views += 1
-        host.session.flush()
-
-    # a change outside of the record costs no statement of ours
-    executed = count_statements(host.app, change)
-    assert [text for text in executed if "ibi_change" in text or "ibi_claim" in text] == []
-    host.close()
-
-
 # --- web pages of hosts --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_the_hooks_and_routes_of_the_host_do_not_hide_the_claims(
-    when: str, uri: str, tmp_path: Path
-) -> None:
-    def prepare(app: Flask) -> None:
-        app.before_request(lambda: redirect("/login"))
-        app.add_url_rule("/<path:path>", "page", lambda path: f"our page {path}")
-
-    app = make_host(uri, tmp_path, **{when: prepare})  # type: ignore[arg-type]
-    archive_of(app).init()
-    archive_of(app).claims.create_key()
-    assert ClaimReader(app).read().claims
-    close(app)
 
 
 def test_check_finds_what_hides_the_claims(app: Flask, new_app: NewApp) -> None:

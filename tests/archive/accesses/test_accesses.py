@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import pytest
 from flask import Flask
@@ -23,9 +22,8 @@ from support.accesses import (
     request_query,
     stored,
 )
-from support.archives import archive_of, import_file, import_records, open_app
+from support.archives import archive_of, import_records, open_app
 from support.resolvers import run
-from support.vectors import FOLDER, load
 from support.web import (
     CLOSED,
     METADATA,
@@ -37,10 +35,8 @@ from support.web import (
     SERVED_ELSEWHERE,
     SERVICE_PATH,
     WITH_METADATA,
-    ask,
     shelf,
 )
-from werkzeug.test import TestResponse
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.service.archive_service import URLKeys
@@ -236,63 +232,6 @@ def test_incomplete_and_unrelated_acknowledgments_do_not_count(
 NOTICE = b"notice {acknowledgment received}"
 NewApp = Callable[..., Flask]
 REP = "a.br/x/2001/01.01.00.00"
-
-
-def send(app: Flask, **changes: str) -> TestResponse:
-    """Request an item, and acknowledge the access with some other pairs."""
-    client = app.test_client()
-    answer = client.get(SERVICE_PATH, query_string=request_query(REP)).text
-    query = acknowledgment_query("rep", REP, answer) | changes
-    return client.get(SERVICE_PATH, query_string=query)
-
-
-@pytest.mark.rule("R62-15")
-def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
-    [example] = [
-        one
-        for one in load("messages.json")["requests"]
-        if one["source"].startswith("[R] Example 6.9")
-    ]
-    address = urlsplit(example["url"])
-    service = address.path[1:]
-    app = new_app(
-        IBI_ARCHIVE_SERVICE_IBI=service, IBI_ARCHIVE_ADDRESS=address.netloc, SECRET_KEY="of our own"
-    )
-    archive = archive_of(app)
-    archive.init()
-    import_file(archive, FOLDER / "archive" / "example_4_2" / "items.jsonl")
-    rep = "sid.inpe.br/mtc-m19/2013/09.04.12.27.57"
-    key = archive.url_keys.issue(rep)
-    raw = address.query.replace("1424636122-5331490054869684", key)
-    assert raw != address.query
-    assert ask(app, f"{address.path}?{raw}").body == NOTICE
-    [row] = stored(archive)
-    assert row["ibi"] == rep
-    assert row["url"].endswith("/doc/Relat%F3rio%20Final.pdf")
-    # the key of the example was not issued by this Archive
-    assert ask(app, f"{address.path}?{address.query}").body == NOTICE
-    assert len(stored(archive)) == 1
-
-
-def test_the_answer_is_always_the_same_and_the_log_has_the_result(
-    app: Flask, caplog: pytest.LogCaptureFixture
-) -> None:
-    import_records(archive_of(app), [{"rep": REP}])
-    for changes, counted, said in [
-        ({}, 1, ""),
-        ({"urlkey": "1424636122-5331490054869684"}, 0, "forged"),
-        ({"contenttype": "Metadata"}, 0, "does not lead to"),
-        ({"clientinformation.ipaddress": ""}, 0, "clientinformation.ipaddress is missing"),
-    ]:
-        caplog.clear()
-        forget_accesses(archive_of(app))
-        with caplog.at_level(logging.WARNING):
-            answer = send(app, **changes)
-        assert (answer.status_code, answer.data) == (200, NOTICE)
-        assert len(stored(archive_of(app))) == counted
-        assert said in caplog.text
-        assert bool(caplog.records) is not bool(counted)
-        assert USER not in caplog.text
 
 
 @contextmanager

@@ -36,8 +36,6 @@ from support.web import (
     rep,
 )
 
-from flask_ibi_archive.archive.pages.labels import name_file_type
-
 HOST = "http://mtc-m16c.sid.inpe.br/"
 PDF = CONTENTS["report.pdf"]
 ETAG = f'"{hashlib.sha256(PDF).hexdigest()}"'
@@ -198,18 +196,6 @@ def test_a_file_has_the_type_and_the_name_of_its_path(web: Flask) -> None:
     ]:
         answer = ask(web, f"/col/{REPORT}/doc/{path}")
         assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
-
-
-def test_readers_see_a_name_of_the_type(app: Flask) -> None:
-    for name, shown in [
-        ("report.pdf", "PDF"),
-        ("new.txt", "Texto"),
-        ("picture.png", "Imagem (PNG)"),
-        ("data.tar.gz", "GZ"),
-        ("README", "Arquivo"),
-    ]:
-        with app.test_request_context(headers={"Accept-Language": "pt"}):
-            assert name_file_type(name) == shown
 
 
 @pytest.mark.rule("R61-15")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -42,7 +41,6 @@ from support.web import (
 )
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.server.web.responses import FOLDER
 
 HOST = "http://mtc-m16c.sid.inpe.br/"
 
@@ -139,28 +137,6 @@ def test_the_citation_names_the_repository_and_the_day_of_access(uri: str, tmp_p
         f"Disponível em: http://urlib.net/{REPORT}. Acesso em: 23 nov. 2026.<"
     ) in page.source
     close(app)
-
-
-def measure_luminance(colour: str) -> float:
-    """Return the relative luminance of a colour such as 1b2127 (WCAG 2.2)."""
-    parts = [int(part, 16) / 255 for part in re.findall(".." if len(colour) == 6 else ".", colour)]
-    values = [part * (17 if len(colour) == 3 else 1) for part in parts]
-    red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_texts_have_the_contrast_of_wcag_in_light_and_dark_colours() -> None:
-    css = (FOLDER / "ibi.css").read_text("utf-8")
-    schemes = re.findall("--ibi-text: .*?--ibi-note-line", css, re.DOTALL)
-    assert len(schemes) == 2
-    for scheme in schemes:
-        found = re.findall("--ibi-([a-z-]+): #([0-9a-f]+)", scheme)
-        colours = {name: measure_luminance(colour) for name, colour in found}
-        texts = [(text, on) for text in ("text", "muted", "accent", "fault")
-                 for on in ("background", "surface")]  # fmt: skip
-        for text, ground in (*texts, ("text", "note"), ("on-accent", "accent")):
-            dark, light = sorted((colours[text], colours[ground]))
-            assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
 
 
 def test_it_leads_to_the_list_of_items_unless_the_app_has_a_page(uri: str, tmp_path: Path) -> None:
