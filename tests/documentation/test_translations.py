@@ -50,6 +50,7 @@ def names(folder: Path, suffix: str) -> list[str]:
     return sorted(path.as_posix() for path in paths)
 
 
+@pytest.mark.slow
 def test_each_text_of_a_translated_page_has_a_translation_and_no_other(templates: Path) -> None:
     assert names(templates, ".pot") == names(CATALOGUES, ".po")
     for name in names(templates, ".pot"):

@@ -41,6 +41,7 @@ def test_commands_work_without_an_app_if_they_need_none(tmp_path: Path) -> None:
     assert "Traceback" not in listed.err
 
 
+@pytest.mark.slow
 def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
     code = (
         "import sys, flask_ibi_archive.archive.commands as cli, click\n"

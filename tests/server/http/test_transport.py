@@ -93,12 +93,6 @@ def test_no_more_than_the_limit_is_read() -> None:
         assert get(address, limit=100).complete
 
 
-def test_a_response_in_chunks_is_joined() -> None:
-    chunks = b"Transfer-Encoding: chunked\r\n\r\n4\r\nconf\r\n3\r\nirm\r\n0\r\n\r\n"
-    with raw(sends(HEAD + chunks)) as address:
-        assert get(address).text == "confirm"
-
-
 INCOMPLETE = [
     (b"", "cut off", "closed the connection before the answer was complete", True),
     (HEAD + b"Content-Length: 900\r\n\r\nstatus", "cut off", "closed the connection", True),

@@ -61,6 +61,7 @@ def test_english_portuguese_and_spanish_are_available() -> None:
     assert [found[tag].name for tag in LANGUAGES] == ["English", "español", "português"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", [tag for tag in LANGUAGES if tag != "en"])
 def test_a_catalogue_translates_each_message_of_the_code(copy: Path, language: str) -> None:
     messages = read_catalogue(copy / "ibi_archive.pot")
@@ -81,6 +82,7 @@ def test_a_catalogue_translates_each_message_of_the_code(copy: Path, language: s
 # --- further languages
 
 
+@pytest.mark.slow
 def test_the_documented_commands_begin_a_language(copy: Path) -> None:
     path = copy / "flask_ibi_archive/server/web/translations" / "fr" / FILE
     catalogue = read_catalogue(path)
