@@ -14,6 +14,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column, relationship, scoped_
 
 from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, Tombstone
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.operations import Clock, read_utc_clock
 from flask_ibi_archive.resolver import IBIResolver
 from support.archives import SERVICE, archive_of
 
@@ -67,6 +68,9 @@ class HostApp:
     :param has_resolver: whether the app also has a resolver.
     :param before: whether the host initialises Flask-Migrate before the Archive.
     :param options: the filters that the host passes to Flask-Migrate.
+    :param ibi: the extension. None: the app has an object of its own.
+    :param session: the session of that object. None: the session of ``db``.
+    :param clock: the clock of that object.
     :param config: further settings.
     """
 
@@ -80,6 +84,9 @@ class HostApp:
         has_resolver: bool = False,
         before: bool = True,
         options: dict[str, Any] | None = None,
+        ibi: IBIArchive | None = None,
+        session: Any = None,
+        clock: Clock = read_utc_clock,
         **config: Any,
     ) -> None:
         self.folder = folder
@@ -99,7 +106,7 @@ class HostApp:
         self.login = LoginManager(self.app)
         self.login.user_loader(User)
         self.session: scoped_session[Session] = self.db.session  # type: ignore[assignment]
-        self.ibi = IBIArchive(session=self.session)
+        self.ibi = ibi or IBIArchive(session=session or self.session, clock=clock)
         migrate = Migrate(db=self.db, directory=str(self.migrations), **(options or {}))
         if before:
             migrate.init_app(self.app)

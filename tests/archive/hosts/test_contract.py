@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Any
 
 from flask import Flask, abort, request
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import JSON, or_, select
+from sqlalchemy import JSON, select
 from sqlalchemy.orm import Mapped, mapped_column
+from support.host_app import HostApp
+from support.shelf import Shelf
 
 from flask_ibi_archive import (
     CatalogueRecord,
@@ -17,7 +18,6 @@ from flask_ibi_archive import (
     IBIArchive,
     IdentifiedItem,
     ItemRecord,
-    RecordCatalogue,
     Tombstone,
 )
 from flask_ibi_archive.testing import CatalogueContract
@@ -26,10 +26,12 @@ from flask_ibi_archive.testing import CatalogueContract
 class TestPlainFlask(CatalogueContract):
     """A host without a database of its own, which deposits its items."""
 
+    catalogue: Shelf | None = None
+
     def create_app(self, settings: dict[str, Any]) -> Flask:
         app = Flask("plain", instance_path=str(self.folder / "instance"))
         app.config.from_mapping(settings)
-        IBIArchive(app, clock=self.clock)
+        IBIArchive(app, catalogue=self.catalogue, clock=self.clock)
         return app
 
 
@@ -54,12 +56,9 @@ class TestModels(CatalogueContract):
     """A host whose items are the rows of a model with IdentifiedItem."""
 
     def create_app(self, settings: dict[str, Any]) -> Flask:
-        app = Flask("models", instance_path=str(self.folder / "instance"))
         uri = settings.pop("IBI_DATABASE_URI")
-        app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=uri)
-        db.init_app(app)
-        self.ibi = IBIArchive(app, session=db.session, clock=self.clock)
-        return app
+        self.host = HostApp(uri, self.folder, db=db, clock=self.clock, **settings)
+        return self.host.app
 
     def prepare_app(self, app: Flask) -> None:
         db.create_all()
@@ -67,7 +66,7 @@ class TestModels(CatalogueContract):
     def close_app(self, app: Flask) -> None:
         db.session.remove()
         db.drop_all()
-        db.engine.dispose()
+        self.host.close()
 
     def add_item(self, record: ItemRecord) -> Thesis:
         details = {**record, "files": [str(path) for path in record.get("files", ())]}
@@ -78,108 +77,47 @@ class TestModels(CatalogueContract):
 
     def remove_item(self, ibi: str, reason: str) -> None:
         row = db.session.scalars(select(Thesis).where(Thesis.ibi_ibip == ibi)).one()
-        self.ibi.removing(row, reason=reason)
+        self.host.ibi.removing(row, reason=reason)
         db.session.delete(row)
         db.session.commit()
 
 
-tables = SQLAlchemy()
-
-
-class Document(tables.Model):  # type: ignore[name-defined, misc]
-    """A row of a host that keeps all data about its items in its own table."""
-
-    __tablename__ = "document"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    rep: Mapped[str] = mapped_column(unique=True)
-    ibip: Mapped[str] = mapped_column(unique=True)
-    changed_at: Mapped[datetime]
-    details: Mapped[dict[str, Any]] = mapped_column(JSON)
-    removal_reason: Mapped[str | None]
-    #: The identifier of the earlier edition, and that of the first of several translations.
-    replaces: Mapped[str | None]
-    work: Mapped[str | None]
-
-
-class Documents(RecordCatalogue):
-    """Describes the rows."""
-
-    def record(self, ibi: str) -> CatalogueRecord | None:
-        is_named = or_(Document.rep == ibi, Document.ibip == ibi)
-        row = tables.session.scalar(select(Document).where(is_named))
-        if row is None:
-            return None
-        record = CatalogueRecord(
-            rep=row.rep, ibip=row.ibip, timestamp=row.changed_at.replace(tzinfo=timezone.utc)
-        )
-        record.update(row.details)  # type: ignore[typeddict-item]
-        if row.removal_reason is not None:
-            del record["files"]
-            return {**record, "state": "Deleted", "tombstone": Tombstone(row.removal_reason)}
-        following = select(Document.ibip).where(Document.replaces == row.ibip)
-        record["next_edition"] = tables.session.scalar(following)
-        others = select(Document).where(Document.work == row.work, Document.id != row.id)
-        record["translations"] = {
-            other.details["language"]: other.ibip for other in tables.session.scalars(others)
-        }
-        return record
-
-    def records(self) -> Iterator[CatalogueRecord]:
-        for ibip in tables.session.scalars(select(Document.ibip).order_by(Document.id)):
-            record = self.record(ibip)
-            assert record is not None
-            yield record
-
-
-class TestOwnTables(CatalogueContract):
-    """A host whose items are in its own tables."""
+class TestOwnTables(TestPlainFlask):
+    """A host that keeps all data about its items itself."""
 
     def create_app(self, settings: dict[str, Any]) -> Flask:
-        app = Flask("tables", instance_path=str(self.folder / "instance"))
-        app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=settings["IBI_DATABASE_URI"])
-        tables.init_app(app)
-        self.ibi = IBIArchive(app, catalogue=Documents(), clock=self.clock)
-        return app
+        self.catalogue = self.shelf = Shelf()
+        return super().create_app(settings)
 
-    def prepare_app(self, app: Flask) -> None:
-        tables.create_all()
-
-    def close_app(self, app: Flask) -> None:
-        tables.session.remove()
-        tables.drop_all()
-        tables.engine.dispose()
+    def find(self, ibi: str) -> CatalogueRecord:
+        record = self.shelf.record(ibi)
+        assert record is not None
+        return record
 
     def add_item(self, record: ItemRecord) -> str:
-        [minted] = self.ibi.archive.mint()
-        details: dict[str, Any] = {**record}
-        replaces, translated = (
-            details.pop("previous_edition", None),
-            details.pop("translation_of", None),
-        )
-        details["files"] = [str(path) for path in record.get("files", ())]
-        if "access" in details:
-            details["access"] = {"networks": ["150.163.0.0/16"]}
-        row = Document(
-            rep=minted.rep,
-            ibip=minted.ibip,
-            changed_at=datetime.now(timezone.utc).replace(tzinfo=None),
-            details=details,
-            replaces=replaces,
-            work=minted.ibip,
-        )
-        if translated is not None:
-            is_translated = Document.ibip == translated
-            row.work = tables.session.scalar(select(Document.work).where(is_translated))
-        tables.session.add(row)
-        tables.session.commit()
+        [minted] = self.archive.mint()
+        fields: dict[str, Any] = {**record, "translations": {}}
+        previous, translated = fields.pop("previous_edition", ""), fields.pop("translation_of", "")
+        added = CatalogueRecord(rep=minted.rep, ibip=minted.ibip, timestamp=now())
+        added.update(fields)  # type: ignore[typeddict-item]
+        if previous:
+            self.find(previous)["next_edition"] = minted.ibip
+        if translated:
+            first = self.find(translated)
+            for other in (first, *map(self.find, first["translations"].values())):
+                other["translations"][added["language"]] = minted.ibip  # type: ignore[index]
+                added["translations"][other["language"]] = other["ibip"]  # type: ignore[index]
+        self.shelf.put(added)
         return minted.ibip
 
     def remove_item(self, ibi: str, reason: str) -> None:
-        row = tables.session.scalars(select(Document).where(Document.ibip == ibi)).one()
-        row.removal_reason = reason
-        row.changed_at = datetime.now(timezone.utc).replace(tzinfo=None)
-        tables.session.commit()
+        record = self.find(ibi)
+        record.pop("files", None)
+        record.update(state="Deleted", tombstone=Tombstone(reason), timestamp=now())
+
+
+def now() -> datetime:
+    return datetime.now(timezone.utc)
 
 
 class TestHostSendsFiles(TestPlainFlask):

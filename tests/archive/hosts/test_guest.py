@@ -75,10 +75,6 @@ MIGRATIONS = [
             'drop_column("ibi_rep")',
         ),
     ),
-    (
-        change("review", 'create_check_constraint("ck_id", "id < 99")'),
-        change("review", 'drop_constraint("ck_id", type_="check")'),
-    ),
 ]
 
 
@@ -200,12 +196,12 @@ def describe_settings(connection: Connection) -> dict[str, Any]:
 Step = Callable[[Host], object]
 
 
-def sql(statement: str, *values: dict[str, Any]) -> Step:
+def sql(statement: str) -> Step:
     """Return a step that runs and commits a statement in plain SQL."""
 
     def run(host: Host) -> object:
         with host.db.engine.begin() as connection:
-            return connection.execute(text(statement), list(values) or None).rowcount
+            return connection.execute(text(statement)).rowcount
 
     return run
 
@@ -232,30 +228,12 @@ def add_with_the_session(host: Host) -> int:
     return int(session.scalar(select(host.Thesis.author_id).where(host.Thesis.id == 21)))
 
 
-def delete_with_the_session(host: Host) -> None:
-    session = host.db.session
-    session.delete(session.get(host.Author, 6))  # the relationship sets author_id to NULL
-    session.commit()
-
-
 def change_in_bulk(host: Host) -> object:
     session, thesis = host.db.session, host.Thesis
     deleted = session.execute(delete(thesis).where(thesis.id.in_([19, 20, 21])))
     updated = session.execute(update(thesis).values(title=thesis.title + "!"))
     session.commit()
     return deleted.rowcount, updated.rowcount
-
-
-def save_objects(host: Host) -> None:
-    session = host.db.session
-    session.bulk_save_objects([host.Thesis(id=n, title="bulk") for n in (30, 32)])
-    session.bulk_update_mappings(inspect(host.Thesis), [{"id": 32, "title": "again"}])
-    session.commit()
-
-
-def roll_back(host: Host) -> None:
-    host.db.session.execute(delete(host.Thesis))
-    host.db.session.rollback()
 
 
 def release_first_savepoint(host: Host) -> None:
@@ -274,11 +252,6 @@ def roll_back_to_savepoint(host: Host) -> None:
     session.execute(delete(host.Thesis))
     savepoint.rollback()
     session.commit()
-
-
-def add_a_second_time(host: Host) -> None:
-    host.db.session.add(host.Author(id=1, name="One"))
-    host.db.session.commit()
 
 
 def read_while_writing(host: Host) -> object:
@@ -318,30 +291,17 @@ STEPS: list[Step] = [
     fill,
     flask("db", "upgrade", "002"),
     flask("db", "downgrade", "001"),
-    flask("db", "upgrade", "+1"),
+    flask("db", "upgrade", "head"),
     add_with_the_session,
     count_listeners,
     sql("UPDATE thesis SET ibi_rep = title WHERE id < 4"),
-    delete_with_the_session,
     sql("DELETE FROM author WHERE id = 5"),  # with CASCADE
     sql("DELETE FROM thesis WHERE id = 1"),  # to which a review refers
-    roll_back,
-    flask("db", "upgrade", "003"),
-    sql("INSERT INTO review (id) VALUES (:id)", {"id": 99}),
-    flask("db", "downgrade", "002"),
     change_in_bulk,
-    flask("db", "upgrade", "003"),
-    sql("UPDATE thesis SET id = id + 1000 WHERE id = 3"),
-    save_objects,
     release_first_savepoint,
     roll_back_to_savepoint,
-    add_a_second_time,
     read_while_writing,
-    sql("VACUUM"),
     compare_with_models,
-    sql("DROP TABLE review"),
-    flask("db", "downgrade", "base"),  # fails, because a table is missing
-    sql("CREATE TABLE review (id INTEGER PRIMARY KEY)"),
     flask("db", "downgrade", "base"),
     flask("db", "upgrade", "head"),
 ]

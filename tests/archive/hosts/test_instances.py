@@ -12,9 +12,9 @@ import pytest
 import responses
 from click.testing import CliRunner
 from flask import Flask, render_template_string
-from sqlalchemy import Engine
 from support.commands import SEPARATE, command
 from support.databases import new_database
+from support.host_app import HostApp
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.testing import Reader
@@ -71,49 +71,27 @@ def test_one_object_serves_several_apps(factory: Factory) -> None:
         for other, item in enumerate(items):
             known = Reader(app).request_urls(item)
             assert bool(known) == (number == other)
-        with app.app_context():
+        with apps[0].app_context(), app.app_context():  # the innermost app counts
+            assert ibi.archive is Reader(app).archive
             assert [item.title for item in ibi.archive.find()] == [f"Title {number}"]
-            assert ibi.archive.served().service_ibi == SERVICES[number]
-
-
-def test_the_archive_is_that_of_the_innermost_app(factory: Factory) -> None:
-    ibi = IBIArchive()
-    outer, inner = factory(0, ibi), factory(1, ibi)
-    with outer.app_context():
-        before = ibi.archive
-        with inner.app_context():
-            assert ibi.archive is Reader(inner).archive
             template = "{{ ibi_persistent_url('8JMKD3MGP8W/35MME4E') }}"
             assert render_template_string(template).endswith("/8JMKD3MGP8W/35MME4E")
-        assert ibi.archive is before
 
 
-def test_one_object_with_a_session_serves_several_apps(
-    ibi_settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_one_object_with_a_session_serves_several_apps(uri: str, tmp_path: Path) -> None:
     """The session is the one of the current app, as db.session of Flask-SQLAlchemy."""
-    from flask_sqlalchemy import SQLAlchemy
-
-    db = SQLAlchemy()
-    ibi = IBIArchive(session=db.session)
-    uri = ibi_settings.pop("IBI_DATABASE_URI")
-    apps: list[tuple[Flask, Engine]] = []
-    for service in SERVICES[:2]:
-        app = Flask(service.replace("/", "_"), instance_path=str(tmp_path / "instance"))
-        app.config.from_mapping(ibi_settings, SQLALCHEMY_DATABASE_URI=uri)
-        app.config["IBI_ARCHIVE_SERVICE_IBI"] = service
-        db.init_app(app)
-        ibi.init_app(app)
-        with app.app_context():
-            ibi.archive.init()
-            ibi.archive.deposit(title=service)
-            db.session.commit()
-            apps.append((app, db.engine))
-    for (app, engine), service in zip(apps, SERVICES, strict=False):
-        with app.app_context():
-            assert [item.title for item in ibi.archive.find()] == [service]
-        Reader(app).archive.database.close()
-        engine.dispose()
+    first = HostApp(uri, tmp_path)
+    second = HostApp(uri, tmp_path, db=first.db, ibi=first.ibi, IBI_ARCHIVE_SERVICE_IBI=SERVICES[1])
+    hosts = {"first": first, "second": second}
+    for title, host in hosts.items():
+        with host.app.app_context():
+            first.ibi.archive.init()
+            first.ibi.archive.deposit(title=title)
+            first.session.commit()
+    for title, host in hosts.items():
+        with host.app.app_context():
+            assert [item.title for item in first.ibi.archive.find()] == [title]
+        host.close()
 
 
 # --- apps without routes, and other command lines

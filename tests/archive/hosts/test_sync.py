@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
+from itertools import count
 from typing import Any, ClassVar
 
 import pytest
@@ -19,8 +15,9 @@ from msgspec.structs import replace
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from support.archives import paths_in_store
-from support.commands import ROOT, Outcome, command
+from support.commands import Outcome, command
 from support.host_app import Host, Thesis
+from support.moves import Killed
 from support.operations import dump
 
 from flask_ibi_archive import IdentifiedItem, ItemRecord
@@ -28,7 +25,6 @@ from flask_ibi_archive.archive.hosts import models, sync
 from flask_ibi_archive.errors import NotReady, RowError
 
 MODEL = "support.host_app:Thesis"
-PROGRAM = Path(__file__).with_name("adopting_process.py")
 
 
 @pytest.fixture
@@ -223,8 +219,10 @@ def test_wrong_arguments_are_refused_in_one_line(
     assert message in line
 
 
-@pytest.mark.slow
-def test_an_adoption_that_is_killed_can_be_continued(host: Host, uri: str, tmp_path: Path) -> None:
+def test_an_adoption_that_is_killed_can_be_continued(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "BATCH", 4)
     insert_rows(
         host,
         *[
@@ -233,15 +231,18 @@ def test_an_adoption_that_is_killed_can_be_continued(host: Host, uri: str, tmp_p
         ],
     )
     run(host, update(Thesis).where(Thesis.id > 1).values(previous_id=Thesis.id - 1))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     known: dict[int, str] = {}
     for statement in (60, 110, 170):
-        process = subprocess.run(
-            [sys.executable, str(PROGRAM), uri, str(tmp_path), "4", str(statement)],
-            env=environment,
-            check=False,
-        )
-        assert process.returncode == -signal.SIGKILL
+        numbers = count(1)
+
+        def kill(*values: Any, numbers: Iterator[int] = numbers, last: int = statement) -> None:
+            if next(numbers) == last:
+                raise Killed
+
+        sa.event.listen(host.engine, "before_cursor_execute", kill)
+        with pytest.raises(Killed):
+            list(sync.Sync(host.archive, Thesis, adopt=True).run())
+        sa.event.remove(host.engine, "before_cursor_execute", kill)
         now = {key: ibi for key, ibi in identifiers_of(host).items() if ibi is not None}
         assert known.items() <= now.items()
         known = now
@@ -406,11 +407,6 @@ class Book(Described, Work):
     title: Mapped[str | None] = mapped_column("name", default="title", use_existing_column=True)
 
 
-class Map(Described, Work):
-    __mapper_args__: ClassVar[dict[str, str]] = {"polymorphic_identity": "map"}
-    title: Mapped[str | None] = mapped_column("name", default="title", use_existing_column=True)
-
-
 class Product(Base):
     """A table whose rows are items if they also have a row in another table."""
 
@@ -437,11 +433,10 @@ def test_each_kind_of_primary_key_is_a_key(host: Host, monkeypatch: pytest.Monke
         Part(code="a,b%\n", number=2): "host%3Apart:a%2Cb%25%0A,2",
         Note(number=1, id=note): f"host_note:1,{note}",
         Book(id=3): "host_work:3",
-        Map(id=4): "host_work:4",
         Dataset(id=5): "host_dataset:5",
     }
     others = [Part(code="c", number=1), Note(number=2, id=uuid.UUID(int=8)), Book(id=13)]
-    others += [Map(id=14), Dataset(id=15)]
+    others.append(Dataset(id=15))
     Base.metadata.create_all(host.engine)
     try:
         host.session.add_all([*expected, *others, Work(id=9)])
@@ -455,7 +450,7 @@ def test_each_kind_of_primary_key_is_a_key(host: Host, monkeypatch: pytest.Monke
             host,
             *[text(f'UPDATE "{table}" SET ibi_rep = NULL, ibi_ibip = NULL') for table in tables],
         )
-        for model in (Part, Note, Book, Map, Dataset):
+        for model in (Part, Note, Book, Dataset):
             found = list(sync.Sync(host.archive, model).run())
             assert [one.kind for one in found] == ["lost identifier"] * 2
             found = list(sync.Sync(host.archive, model, adopt=True).run())

@@ -85,30 +85,24 @@ def check_layout(text: str) -> None:
     assert '<div class="ibi-page" lang="en">' in text
 
 
-def test_a_missing_layout_is_logged_and_our_own_is_used(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
-    app = host(IBI_BASE_TEMPLATE="layuot.html")
-    with caplog.at_level(logging.ERROR):
-        assert OWN_STYLE in see(app, f"/col/{REPORT}/")
-    [record] = caplog.records
-    assert record.getMessage() == (
-        "IBI_BASE_TEMPLATE is 'layuot.html'; it should be the name of a template in a template "
-        "folder of the app, as layout.html"
-    )
-    assert record.exc_info is None
-
-
 #: Layouts without a block for the content.
 LAYOUTS = {
     "body.html": "<title>{% block title %}{% endblock %}</title>{% block body %}{% endblock %}",
     "body_child.html": "{% extends 'body.html' %}{% block head %}{% endblock %}",
 }
+NO_CONTENT = "a template that contains {% block content %}{% endblock %}"
 
 
-@pytest.mark.parametrize("name", ["body.html", "body_child.html"])
-def test_a_layout_without_a_block_for_the_content_is_logged_and_our_own_is_used(
-    host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("layuot.html", "the name of a template in a template folder of the app, as layout.html"),
+        ("body.html", NO_CONTENT),
+        ("body_child.html", NO_CONTENT),
+    ],
+)
+def test_a_layout_that_will_not_do_is_logged_and_our_own_is_used(
+    host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, expected: str
 ) -> None:
     """The pages would be empty."""
     app = host(templates=LAYOUTS, place=tmp_path, IBI_BASE_TEMPLATE=name)
@@ -116,10 +110,8 @@ def test_a_layout_without_a_block_for_the_content_is_logged_and_our_own_is_used(
     with caplog.at_level(logging.ERROR):
         assert OWN_STYLE in see(app, f"/col/{REPORT}/")
     [record] = caplog.records
-    assert record.getMessage() == (
-        f"IBI_BASE_TEMPLATE is '{name}'; it should be a template that contains "
-        "{% block content %}{% endblock %}"
-    )
+    assert record.getMessage() == f"IBI_BASE_TEMPLATE is '{name}'; it should be {expected}"
+    assert record.exc_info is None
 
 
 # --- templates

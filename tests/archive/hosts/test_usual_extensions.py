@@ -36,7 +36,7 @@ BROWSER = {"Accept": "text/html"}
 
 
 class Host(HostApp):
-    """A repository of theses whose rows have versions, dates and chapters."""
+    """A repository of theses whose rows have versions and dates."""
 
     def __init__(self, uri: str, folder: Path) -> None:
         super().__init__(uri, folder)
@@ -47,23 +47,18 @@ class Host(HostApp):
             title = db.Column(db.String(80))
             updated = db.Column(db.Date)
             version = db.Column(db.Integer, nullable=False)
-            chapters = db.relationship("Chapter", cascade="all, delete-orphan")
             __mapper_args__ = {"version_id_col": version}  # noqa: RUF012
 
             def ibi_record(self) -> ItemRecord:
                 return ItemRecord(title=f"{self.title} ({self.updated})")
 
-        class Chapter(db.Model):  # type: ignore[name-defined, misc]
-            id = db.Column(db.Integer, primary_key=True)
-            thesis_id = db.Column(db.ForeignKey("thesis.id", ondelete="CASCADE"))
-
-        self.Thesis, self.Chapter = Thesis, Chapter
+        self.Thesis = Thesis
         self.today = date(2026, 3, 1)
         event.listen(db.session, "before_flush", self._stamp)
         self.archive.init()
         with self.app.app_context():
             db.create_all()
-            db.session.add(Thesis(title="On rain", chapters=[Chapter(), Chapter()]))
+            db.session.add(Thesis(title="On rain"))
             db.session.commit()
             self.ibi_text = db.session.scalar(select(Thesis)).ibi
 
@@ -137,15 +132,6 @@ def test_an_item_has_what_the_hook_of_the_session_wrote_to_its_row(host: Host) -
         host.db.session.scalar(select(host.Thesis)).title = "On snow"
         host.db.session.commit()
         assert host.archive.get(host.ibi_text).title == "On snow (2026-03-02)"
-
-
-def test_a_deleted_row_takes_its_children_along_and_leaves_a_tombstone(host: Host) -> None:
-    session = host.db.session
-    with host.app.app_context():
-        session.delete(session.scalar(select(host.Thesis)))
-        session.commit()
-        assert session.scalars(select(host.Chapter)).all() == []
-    assert ask(host.app, f"/col/{host.ibi_text}/", headers=BROWSER).status == 410
 
 
 # --- what the page tells -------------------------------------------------------------------------

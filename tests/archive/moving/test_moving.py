@@ -102,19 +102,6 @@ def test_a_move_and_the_way_back(places: Places) -> None:
     assert (taker.states(), giver.states()) == (LEFT, MOVED)
 
 
-def test_tombstones_may_remain(places: Places) -> None:
-    giver, taker = places
-    files = giver.files()
-    address = giver.offer(taker, "--all", "--leave", "tombstone")
-    assert taker.accept(address).status == 0
-    assert taker.files() == files
-    assert set(giver.states().values()) == {"Deleted"}
-    assert taker.accept(address).status == 0
-    back = taker.offer(giver, "--all", "--leave", "tombstone")
-    assert giver.accept(back).status == 0
-    assert (giver.states(), giver.files()) == (MOVED, files)
-
-
 @pytest.mark.rule("MV-3", "MV-5")
 @pytest.mark.parametrize("leave", ["copy", "tombstone"])
 def test_a_lost_answer_is_repeated_after_the_offer_has_expired(

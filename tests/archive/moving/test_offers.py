@@ -14,9 +14,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records
-from support.shelf import Shelf
 
-from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.moving.offers import Offer
@@ -164,17 +162,6 @@ def test_the_metadata_item_of_an_item_is_offered_with_it(archive: Archive, offer
     assert len(offer(items[0], "--leave", "tombstone", "--expires", "1d").read()) == 1
     moved = offer(items[1]).read()
     assert [item.record.rep for item in moved] == [metadata, items[1]]
-
-
-def test_items_in_the_tables_of_a_host_are_not_offered(
-    uri: str, tmp_path: Path, new_app: Callable[..., Flask]
-) -> None:
-    app = new_app(ibi=IBIArchive(catalogue=Shelf()))
-    archive_of(app).init()
-    refused = app.test_cli_runner().invoke(args=["ibi", "offer", "--all", "--to", FAR_SERVICE])
-    assert refused.exit_code == 1
-    assert "the items of this Archive are in the tables of the repository" in refused.stderr
-    assert app.test_client().get(f"/ibi/offers/{'0' * 16}").status_code == 401
 
 
 # --- reading -------------------------------------------------------------------------------------
