@@ -206,14 +206,6 @@ class Staging:
         if "_folder" in self.__dict__:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def add(self, path: Path) -> Content:
-        """Copy a file to the staging folder and return its checksum and size.
-
-        :raises OSError: if the file cannot be read.
-        :raises StorageError: if the copy cannot be written.
-        """
-        return read_source(path, self.add_stream)
-
     def add_stream(self, stream: Readable) -> Content:
         """Copy a stream to the staging folder and return its checksum and size.
 

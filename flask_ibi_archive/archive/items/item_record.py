@@ -532,7 +532,7 @@ def _stage(staging: Staging, file: Path | IO[bytes], old: Content | None) -> Con
             content = read_source(file, lambda stream: copy_and_measure(stream, None))
             if content == old:
                 return content
-    return staging.add(file)
+    return read_source(file, staging.add_stream)
 
 
 def list_files(files: Any) -> list[Any]:

@@ -320,15 +320,15 @@ class HasContext(Protocol):
 def find_item(store: write.ItemStore, ibi: str) -> ownership.Owner:
     """Return the item that has an identifier.
 
+    :param ibi: the identifier in canonical case.
     :raises UnknownItem: if there is no such item.
     :raises RuleBroken: rule 6, if the item is the service.
     """
-    text = canonicalize(ibi)
-    owner = ownership.find_owners(store.connection, store.archive_id, [text]).get(text)
+    owner = store.find_owners([ibi]).get(ibi)
     if owner is None:
         raise UnknownItem(ibi)
     if owner.is_service:
-        raise RuleBroken(6, text, RULES[6])
+        raise RuleBroken(6, ibi, RULES[6])
     return owner
 
 
@@ -1029,10 +1029,10 @@ def delete(
     """
     replaced_by = get_ibi("successor", successor)
     stated = Tombstone(reason, citation, replaced_by, discard_description=discard_description)
-    context, text = archive.context, require_ibi(ibi)
+    context, text = archive.context, canonicalize(ibi)
     tombstone = item_record.validate_tombstone(stated, text)
     now = context.now()
-    with context.transaction(canonicalize(text)) as store:
+    with context.transaction(text) as store:
         change_item(store, text, lambda before: remove(before, text, tombstone, now), now)
 
 
@@ -1056,11 +1056,9 @@ def remove(
             original_archive=previous.original_archive,
         )
         return replace(before, metadata=None, access=None, tombstone=stated), {}
-    next_state(State(before.state), Event.DELETE, canonicalize(ibi))
+    next_state(State(before.state), Event.DELETE, ibi)
     if tombstone.successor in before.identifiers:
-        raise StorageError(
-            f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
-        )
+        raise StorageError(f"{ibi} can't replace itself; name another item as the successor")
     return add_tombstone(before, tombstone, now), {}
 
 
@@ -1132,16 +1130,16 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
         source_store = write.ItemStore(store.connection, source.id, store.notices)
         item_id = find_item(source_store, text).id
         lock_relations(store.connection, [source.id, target.id], [item_id])
-        item = find_item(source_store, text)
-        next_state(State(item.state), Event.BE_COPIED, text)
+        original = source_store.reader.read_record(item_id)
+        next_state(State(original.state), Event.BE_COPIED, text)
         record = replace(
-            source_store.reader.read_record(item.id),
+            original,
             state=State.COPY.value,
             original_archive=source.service_ibi,
-            translations=source_store.relations.find_others(item.ibi),
+            translations=source_store.relations.find_others(original.identifiers[0]),
             key=None,  # it is the key of the Archive's own host
         )
-        contents = source_store.get_contents_of([item.id]).get(item.id, {})
+        contents = source_store.get_contents_of([item_id]).get(item_id, {})
         target_store = write.ItemStore(store.connection, target.id, store.notices)
         upsert_item(target_store, record, contents, context.now(), Event.COPY)
 
@@ -1177,11 +1175,10 @@ def transfer(
         copies = store.find_copies([item_id]).get(item_id, {})
         archives = {*copies.values(), context.archive.id, target.id}
         lock_relations(store.connection, archives, [item_id, *copies])
-        item_id, _, primary, _, _ = find_item(store, text)
         before = store.reader.read_record(item_id)
         copies = store.find_copies([item_id]).get(item_id, {})
         check_departure(before, keep_copy)
-        translations = store.relations.find_others(primary)
+        translations = store.relations.find_others(before.identifiers[0])
         record = replace(before, translations=translations, key=None)
         contents = store.get_contents_of([item_id]).get(item_id, {})
         target_store = write.ItemStore(store.connection, target.id, store.notices)

@@ -392,8 +392,11 @@ def convert_from_decimal(number: int, base: int = 27) -> str:
     Source: [G] Tables 7.4 to 7.6; example: Table 7.3.
     """
     number, value = divmod(number, base)
-    digit = _DIGITS[base][value]
-    return convert_from_decimal(number, base) + digit if number else digit
+    written = _DIGITS[base][value]
+    while number:
+        number, value = divmod(number, base)
+        written = _DIGITS[base][value] + written
+    return written
 
 
 def build_ibip_prefix(ip: str, port: int) -> str:

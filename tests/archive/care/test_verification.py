@@ -149,7 +149,7 @@ def lose(archive: Archive, content: bytes) -> Path:
     folder.folder.mkdir(parents=True, exist_ok=True)
     source.write_bytes(content)
     with folder.staging() as staging:
-        staging.move_to_store(staging.add(source))
+        staging.move_to_store(files.read_source(source, staging.add_stream))
     source.unlink()
     return place(archive, content)
 
@@ -225,21 +225,21 @@ def test_a_deposit_during_a_deletion_restores_the_file(
 ) -> None:
     lost = lose(archive, b"shared")
     removing, taken = Event(), Event()
-    remove, take = FileStore.remove, Staging.add
+    remove, take = FileStore.remove, Staging.add_stream
 
     def slowly(folder: FileStore, sha256: str, before: float) -> None:
         removing.set()
         assert taken.wait(PATIENCE)
         remove(folder, sha256, before)
 
-    def taking(staging: Staging, source: Path) -> Any:
+    def taking(staging: Staging, source: Any) -> Any:
         assert removing.wait(PATIENCE)
         content = take(staging, source)
         taken.set()
         return content
 
     monkeypatch.setattr(FileStore, "remove", slowly)
-    monkeypatch.setattr(Staging, "add", taking)
+    monkeypatch.setattr(Staging, "add_stream", taking)
     pruning = prune()
     add(archive, tmp_path, a=b"shared")
     assert pruning.result(PATIENCE) == [lost.name]

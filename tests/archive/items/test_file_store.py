@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flask_ibi_archive.archive.items import files
-from flask_ibi_archive.archive.items.files import Content, FileStore, measure
+from flask_ibi_archive.archive.items.files import Content, FileStore, measure, read_source
 from flask_ibi_archive.errors import StorageError
 
 DAY = 24 * 3600
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> FileStore:
 def store(folder: FileStore, source: Path) -> Content:
     """Store a file."""
     with folder.staging() as staging:
-        content = staging.add(source)
+        content = read_source(source, staging.add_stream)
         staging.move_to_store(content)
     return content
 
@@ -68,17 +68,6 @@ def test_every_folder_above_a_new_file_is_forced_to_the_disk_first(
     assert synced == [place.parent]
 
 
-def test_walk_yields_stored_files_and_ignores_others(folder: FileStore, tmp_path: Path) -> None:
-    assert list(folder.walk()) == []
-    stored = sorted(store_content(folder, tmp_path, bytes([n])).sha256 for n in range(40))
-    place = folder.path(stored[0])
-    (place.parent / "notes.txt").write_text("x")
-    (place.parent / ("f" * 64)).write_text("in the wrong place")
-    (folder.folder / "notes").write_text("x")
-    (folder.folder / ".new-killed").mkdir()
-    assert sorted(file.sha256 for file in folder.walk()) == stored
-
-
 def test_only_an_undamaged_file_is_renewed(folder: FileStore, tmp_path: Path) -> None:
     stored = store_content(folder, tmp_path, b"content")
     place = folder.path(stored.sha256)
@@ -89,27 +78,6 @@ def test_only_an_undamaged_file_is_renewed(folder: FileStore, tmp_path: Path) ->
         assert (place.stat().st_mtime > DAY) is is_intact
     place.unlink()
     assert not folder.has_undamaged_file(stored)
-
-
-def test_only_old_files_are_removed(folder: FileStore, tmp_path: Path) -> None:
-    stored = store_content(folder, tmp_path, b"content")
-    os.utime(folder.path(stored.sha256), (10, 10))
-    folder.remove(stored.sha256, before=10)
-    assert folder.path(stored.sha256).exists()
-    for _ in range(2):
-        folder.remove(stored.sha256, before=11)
-        assert list(folder.walk()) == []
-
-
-def test_a_staging_folder_is_stale_if_all_files_in_it_are_old(folder: FileStore) -> None:
-    old, young = folder.folder / ".new-old", folder.folder / ".new-young"
-    for path in (old, young):
-        path.mkdir(parents=True)
-        (path / hashlib.sha256(b"x").hexdigest()).write_bytes(b"x")
-    for path in (old, *old.iterdir(), young):
-        os.utime(path, (10, 10))
-    assert folder.find_stale_stagings(before=11) == [old]
-    assert folder.find_stale_stagings(before=10) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"x", bytes(range(256)) * 10_000])
@@ -123,7 +91,7 @@ def test_a_file_is_stored_under_its_checksum(
     assert folder.path(stored.sha256).read_bytes() == content
     # it may be staged twice
     with folder.staging() as staging:
-        for again in [staging.add(tmp_path / "source") for _ in range(2)]:
+        for again in [read_source(tmp_path / "source", staging.add_stream) for _ in range(2)]:
             staging.move_to_store(again)
     assert measure(folder.path(stored.sha256)) == stored
 
