@@ -147,7 +147,9 @@ class Writers:
 
 
 @pytest.mark.postgresql
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))]
+)
 def test_a_reader_misses_no_change_that_is_committed_late(
     app: Flask, archive: Archive, clock: Clock, seed: int
 ) -> None:
@@ -180,7 +182,6 @@ def test_a_reader_misses_no_change_that_is_committed_late(
     assert reader.seen == expect(archive)
 
 
-@pytest.mark.postgresql
 def test_a_killed_process_loses_no_change(
     app: Flask, archive: Archive, uri: str, tmp_path: Path
 ) -> None:

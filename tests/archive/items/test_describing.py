@@ -199,26 +199,3 @@ def test_the_database_refuses_a_description_without_its_dublin_core(archive: Arc
     archive.deposit(**WORK)
     with pytest.raises(IntegrityError), archive.database.writing() as connection:
         connection.execute(text("UPDATE ibi_item SET dublin_core = NULL WHERE work IS NOT NULL"))
-
-
-# --- what a host's tools see ----------------------------------------------------------------------
-
-#: Methods of the Archive that administer it, and its clock. The others show how they are used.
-ADMINISTRATION = {
-    "check_has_items", "clock", "downgrade", "facts", "forget", "init", "list_records", "list_urls",
-    "number_changes",
-    "purge", "read_catalogue", "reservations", "served", "serves", "take_acknowledgment", "upgrade",
-    "without_session",
-}  # fmt: skip
-
-
-def test_each_method_for_hosts_has_an_example() -> None:
-    methods = {
-        name: getattr(Archive, name)
-        for name in dir(Archive)
-        if not name.startswith("_") and callable(getattr(Archive, name))
-    }
-    for name, method in methods.items():
-        assert method.__doc__, name
-        assert "::\n\n" in method.__doc__ or name in ADMINISTRATION, name
-    assert methods.keys() >= ADMINISTRATION

@@ -33,13 +33,12 @@ from support.stores import ibip_of, make_store, moment_of, rep_of
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items import import_export as importing
-from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.core.records.record import format_record, parse_record
-from flask_ibi_archive.errors import RecordError, StorageError
+from flask_ibi_archive.errors import RecordError
 
 A, B, C, D, E = (rep_of(number) for number in range(5))
 AI, BI, CI = (ibip_of(number) for number in range(3))
@@ -251,17 +250,6 @@ def test_standard_input_has_files_only_in_a_folder_that_is_named(
         os.close(reading)
         os.close(writing)
     assert error.endswith(f"is a pipe; read it as standard input: import - < /dev/fd/{reading}")
-
-
-def test_a_folder_that_cannot_be_written_is_named(app: Flask, tmp_path: Path) -> None:
-    archive = archive_of(app)
-    before = everything_in(archive)
-    (tmp_path / "a.txt").write_bytes(b"content")
-    archive.__dict__["files_folder"] = FileStore(tmp_path / "a.txt" / "folder")
-    with pytest.raises(StorageError, match="IBI_FILES_FOLDER"):
-        import_records(archive, [item(A, files=[FILE])], tmp_path)
-    del archive.__dict__["files_folder"]
-    assert everything_in(archive) == before
 
 
 # --- items and references ------------------------------------------------------------------------

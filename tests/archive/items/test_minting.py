@@ -31,7 +31,7 @@ from flask_ibi_archive.core.identifiers.grammar import (
     build_ibip_suffix,
     build_repository_prefix,
 )
-from flask_ibi_archive.errors import MintingError, NotReady, RuleBroken
+from flask_ibi_archive.errors import MintingError, RuleBroken
 from flask_ibi_archive.server.database.database import Database
 
 PREFIXES = REP, IBIP = "sid.inpe.br/mtc-m18", "8JMKD3MGP8W"
@@ -230,12 +230,6 @@ def test_an_impossible_date_of_the_clock_is_an_error(bench: Bench) -> None:
             bench.minter().mint()
         assert "\n" not in str(refusal.value)
         assert bench.stored() == {}
-
-
-@pytest.mark.no_tables
-def test_a_database_without_tables_is_an_error(bench: Bench) -> None:
-    with pytest.raises(NotReady, match="run: flask ibi init"):
-        bench.minter().mint()
 
 
 def minter_with_items(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:

@@ -86,21 +86,6 @@ def test_opposite_transfers_do_not_cause_a_deadlock(archives: list[Archive]) -> 
         assert record_of(third, theirs_one).original_archive == SERVICE
 
 
-def test_a_copy_and_a_removal_leave_a_copy_with_its_original_or_neither(
-    archives: list[Archive],
-) -> None:
-    first, second, _ = archives
-    for _ in range(ROUNDS):
-        item = first.deposit(ItemRecord())
-        copied, deleted = at_once(
-            lambda ibi=item.rep: second.make_copy(ibi),
-            lambda ibi=item.rep: first.delete(ibi, "gone"),
-        )
-        assert isinstance(copied, StorageError) != isinstance(deleted, StorageError)
-        state = record_of(first, item.rep).state
-        assert (second.get(item.rep) is not None) == (state == "Original")
-
-
 @pytest.mark.only_on("postgresql")  # on SQLite, writers never run at the same time
 def test_a_deposit_without_relations_does_not_wait_for_the_lock(archives: list[Archive]) -> None:
     first, *_ = archives

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from flask import Flask
-from support.archives import SERVICE, archive_of, import_records
-from support.operations import view_of
+from support.archives import SERVICE
 from support.stores import MemoryCatalogue, make_facts
-from support.web import CONTENTS, rep, source
+from support.web import rep
 
 from flask_ibi_archive.archive.items.read import find_metadata_url, view_host_item
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -144,27 +141,3 @@ def test_the_related_items_of_a_host_are_the_edition_the_translations_and_the_su
         ),
     ]:
         assert view_host_item(Record(rep=A, **fields), None, TODAY).related == related
-
-
-def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_path: Path) -> None:
-    archive, given = archive_of(app), source(tmp_path / "sources", "report.pdf")
-    import_records(archive, [
-        {"rep": A, "language": "en", "next_edition": C, "metadata": {"ibi": B},
-         "files": [{"path": "report.pdf", "source": given}]},
-        {"rep": B, "content_type": "Metadata", "language": "pt",
-         "metadata": {"dc": {"title": ["Neve"]}}},
-        {"rep": C},
-    ])  # fmt: skip
-    item = view_of(archive, A)
-    assert (item.rep, item.is_service, item.today) == (A, False, archive.today)
-    assert (item.title, item.metadata_language) == ("Neve", "pt")
-    assert [(one.kind, one.ibi) for one in item.related] == [("later_edition", C)]
-    content = CONTENTS["report.pdf"]
-    assert item.sizes == {"report.pdf": len(content)}
-    [file] = item.record.files
-    assert file.source is not None
-    assert Path(file.source).read_bytes() == content
-    other, service = view_of(archive, B), view_of(archive, SERVICE)
-    assert service.is_service
-    assert len({item.id, other.id, service.id, None}) == 4
-    assert archive.get(rep(9)) is None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from fractions import Fraction
 from threading import local
 from time import monotonic
-from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import text
 from support.clocks import pass_in_time
@@ -86,52 +84,6 @@ def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
             assert len(minted.result()) == 1
     database.close()
     other.close()
-
-
-def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
-    database, other = Database(uri, timeout=0.1), Database(uri, timeout=0.1)
-
-    def interrupt(*arguments: Any) -> None:
-        raise KeyboardInterrupt
-
-    minter = Minter(database, PREFIXES, Fraction(1, 1000))
-    with pytest.raises(KeyboardInterrupt):
-        minter.mint(store=interrupt)
-    with other.writing(0.1) as connection:
-        assert lock_last_date(connection, PREFIXES) is None
-    database.close()
-    other.close()
-
-
-@pytest.mark.only_on("postgresql")
-def test_the_deadline_depends_on_the_method_with_which_psycopg_waits(
-    uri: str, request_: Request, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If this test fails, read the docstring of breaker before updating psycopg."""
-    database = Database(uri, timeout=TIMEOUT, find_limit=lambda: request_.limit)
-    resumed = 0
-    wait = psycopg.Connection.wait
-
-    def watch(connection: Any, steps: Any, *arguments: Any, **options: Any) -> Any:
-        return wait(connection, record(steps), *arguments, **options)
-
-    def record(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        nonlocal resumed
-        waits_for = next(steps)
-        try:
-            while True:
-                ready = yield waits_for
-                resumed += 1
-                waits_for = steps.send(ready)
-        except StopIteration as end:
-            return end.value
-
-    with database.reading() as connection:
-        monkeypatch.setattr(psycopg.Connection, "wait", watch)
-        connection.execute(SLEEP, {"seconds": 0.5})
-    assert resumed > 0, "execute() does not wait with Connection.wait()"
-    assert resumed > 2, "Connection.wait() does not resume the steps while there is no answer"
-    database.close()
 
 
 def test_a_request_waits_shortly_for_connections(database: Database, request_: Request) -> None:
