@@ -52,8 +52,8 @@ from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
+from flask_ibi_archive.server.atomic_files import new_file
 from flask_ibi_archive.server.database.database import lock_table_setup
-from flask_ibi_archive.server.files import new_file
 from flask_ibi_archive.server.web.requests import current_archive
 from flask_ibi_archive.server.web.responses import RETRY_AFTER, allow_origins, summarise_error
 

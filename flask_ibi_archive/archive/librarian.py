@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Row, case, func, select
 
 from flask_ibi_archive.archive.care import FileCheck
 from flask_ibi_archive.archive.hosts.models import build_prefix, identified_models
-from flask_ibi_archive.archive.items import ownership, pages, read
+from flask_ibi_archive.archive.items import item_pages, ownership, read
 from flask_ibi_archive.archive.items.tables import AccessCount, Item, ItemIdentifier
 from flask_ibi_archive.archive.joining import registration
 from flask_ibi_archive.core.protocol.states import State
@@ -72,7 +72,7 @@ def admin_page() -> Response:
     try:
         response = _answer()
     except (NotReady, ConfigError) as error:
-        return pages.unavailable_page(error)
+        return item_pages.unavailable_page(error)
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Robots-Tag"] = "noindex"
     return response
@@ -114,7 +114,7 @@ def _render(template: str, **values: Any) -> Response:
     status = 422 if values.get("errors") else 200
     token = _serializer().dumps(session.setdefault(KEY, secrets.token_urlsafe(16)))
     base = _find_base()
-    return pages.page(template, status, base=base, token_name=TOKEN, token=token, **values)
+    return item_pages.page(template, status, base=base, token_name=TOKEN, token=token, **values)
 
 
 def _find_base() -> str:
@@ -130,13 +130,13 @@ def _find_item(text: str) -> ItemView | Response:
     try:
         item = current_archive().get(text)
     except IdentifierError as error:
-        return pages.no_item_page(error.suggestion)
+        return item_pages.no_item_page(error.suggestion)
     if item is None or item.is_service:
-        return pages.no_item_page(text)
+        return item_pages.no_item_page(text)
     if item.record.state == State.DELETED:
-        return pages.message(409, gettext("This item was removed"), item=item)
+        return item_pages.message(409, gettext("This item was removed"), item=item)
     if _follows_row(item):
-        return pages.message(
+        return item_pages.message(
             409,
             gettext("This item belongs to a record of the repository"),
             gettext("Withdraw the record in the repository; the item is then withdrawn, too."),
@@ -159,7 +159,7 @@ def _answer_form(item: ItemView) -> Response:
     if request.method == "POST":
         errors = _withdraw(item, values)
         if not errors:
-            return pages.redirect_to(f"{_find_base()}?withdrawn={item.ibi}", 303)
+            return item_pages.redirect_to(f"{_find_base()}?withdrawn={item.ibi}", 303)
     return _render("admin_withdraw", item=item, values=values, errors=errors)
 
 

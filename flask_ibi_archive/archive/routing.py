@@ -15,7 +15,7 @@ from flask_ibi_archive.archive.accesses import statistics
 from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.identification.keys import PATH
-from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
+from flask_ibi_archive.archive.items.item_pages import find_media_type, redirect_to
 from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import files, labels, landing, lists, metadata, zip
 from flask_ibi_archive.archive.service.archive_service import find_service_view

@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 
 from flask_ibi_archive.archive.accesses import rows as access_rows
 from flask_ibi_archive.archive.accesses.rows import Access, get_utc_day, start_of_day
-from flask_ibi_archive.archive.items import pages
+from flask_ibi_archive.archive.items import item_pages
 from flask_ibi_archive.archive.items.access import select_readable_files
 from flask_ibi_archive.archive.service.archive_service import CLOCK_LEEWAY
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -150,13 +150,13 @@ def sum_counts(ibi: str | None, by: str, counts: Sequence[DailyCount]) -> Statis
 SHOWN = {"day": 31, "month": 24, "year": 20}
 
 
-@partial(pages.with_item, needs_description=True)
+@partial(item_pages.with_item, needs_description=True)
 def item_statistics(item: ItemView) -> Response:
     """Show the number of accesses to an item."""
     return _answer(select_readable_files(item))
 
 
-@pages.answering
+@item_pages.answering
 def archive_statistics() -> Response:
     """Show the number of accesses to all items of the Archive."""
     return _answer(None)
@@ -171,7 +171,7 @@ def _answer(item: ItemView | None) -> Response:
     by, form, until = query.get("by", "month"), query.get("format", "html"), query.get("until")
     is_form = form in ("html", "csv", "json")
     if not (is_form and by in SHOWN and (until is None or _is_label(until, by))):
-        return pages.message(
+        return item_pages.message(
             400,
             gettext("The address of this statistics page is wrong"),
             gettext(
@@ -189,7 +189,7 @@ def _answer(item: ItemView | None) -> Response:
         text = json.dumps(statistics.to_json(), indent=2)
         response = Response(text, content_type="application/json")
     name = f"statistics-{statistics.ibi or 'archive'}"
-    pages.set_file_name(response, "attachment", name, f"-{by}.{form}")
+    item_pages.set_file_name(response, "attachment", name, f"-{by}.{form}")
     return hide_from_search(set_headers(response))
 
 
@@ -219,7 +219,7 @@ def _show_page(statistics: Statistics, until: str | None, item: ItemView | None)
     shown = statistics.periods[begin:end]
     addresses = current_archive().addresses
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
-    response = pages.page(
+    response = item_pages.page(
         "statistics",
         item=item,
         base=base,

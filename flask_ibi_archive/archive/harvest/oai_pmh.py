@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.harvest.messages import HarvestError
 from flask_ibi_archive.archive.items import changes, ownership, read
 from flask_ibi_archive.archive.items.access import HostFunctionFailed, cannot_write, logging_failure
 from flask_ibi_archive.archive.items.changes import EPOCH, Appearance, Change
-from flask_ibi_archive.archive.items.pages import answering, write_metadata
+from flask_ibi_archive.archive.items.item_pages import answering, write_metadata
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.service.catalogue import CannotList, RecordSource
 from flask_ibi_archive.core.protocol.hosts import extract_host

@@ -782,7 +782,7 @@ def _write_identifiers(
     if path is None:
         yield None
         return
-    from flask_ibi_archive.server.files import new_file
+    from flask_ibi_archive.server.atomic_files import new_file
 
     with new_file(path.resolve(), mode=0o666) as stream:
         # spreadsheets recognise UTF-8 by the mark at the beginning
@@ -823,7 +823,7 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
     """
     from flask_ibi_archive.archive.items import import_export as exporting
     from flask_ibi_archive.core.records.record import format_line
-    from flask_ibi_archive.server.files import new_file
+    from flask_ibi_archive.server.atomic_files import new_file
 
     archive = group.get_archive()
     # closing() ends the transaction of the generator, also after an error

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from urllib.parse import quote
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.server.files import sync_folder
+from flask_ibi_archive.server.atomic_files import sync_folder
 
 # --- file io -----------------------------------------------------------------------------------
 

@@ -49,9 +49,9 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
+from flask_ibi_archive.server.atomic_files import new_file
 from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.files import new_file
 from flask_ibi_archive.signals import Notice, item_deposited, item_minted
 
 NUMBERS = ("accesses", "double_clicks", "robots")

@@ -70,9 +70,9 @@ from flask_ibi_archive.core.identifiers.dates import (
 )
 from flask_ibi_archive.core.identifiers.grammar import build_ibip_suffix, build_repository_suffix
 from flask_ibi_archive.errors import MintingError, StorageError
+from flask_ibi_archive.server.atomic_files import new_file
 from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.files import new_file
 
 #: The largest granularity, in seconds, for an identifier that is issued in the host's transaction.
 #: While such a transaction waits for the date of the identifier, no other process can write. A

@@ -8,7 +8,7 @@ from pathlib import Path
 from flask import Response, current_app, request
 from flask.typing import ResponseReturnValue
 
-from flask_ibi_archive.archive.items import pages
+from flask_ibi_archive.archive.items import item_pages
 from flask_ibi_archive.archive.items.access import check_access, select_readable_files
 from flask_ibi_archive.archive.pages.metadata import add_part_links, find_formats, negotiate, share
 from flask_ibi_archive.archive.service.downloads import describe_version, send_content
@@ -24,7 +24,7 @@ LISTED_FILES = 100
 FORMS = {"html": "text/html", "text": "text/plain", "json": "application/json"}
 
 
-@pages.with_item
+@item_pages.with_item
 def files(item: ItemView) -> ResponseReturnValue:
     """Show the list of the files of an item, as a page, as text or as JSON.
 
@@ -33,11 +33,11 @@ def files(item: ItemView) -> ResponseReturnValue:
     """
     access = check_access(item)
     if not access.is_allowed:
-        return pages.restricted_page(item, access)
+        return item_pages.restricted_page(item, access)
     readable = select_readable_files(item)
     form = _choose_form()
     if form is None:
-        return pages.message(400, gettext("The list of files has no such form"), item=readable)
+        return item_pages.message(400, gettext("The list of files has no such form"), item=readable)
     response = _files_page(readable) if form == "html" else _send_list(readable, form)
     response.vary.add("Accept")
     return response
@@ -62,10 +62,10 @@ def _files_page(item: ItemView) -> Response:
     number = numbers.get(requests.read_query().get("page", "1"))
     if number is None:
         title = gettext("The list of files has no such page")
-        return pages.message(404, title, item=item, links_files=True)
+        return item_pages.message(404, title, item=item, links_files=True)
     first = number * LISTED_FILES
     shown = item.record.files[first : first + LISTED_FILES]
-    return pages.page(
+    return item_pages.page(
         "files", item=item, files=shown, first=first, number=number + 1, pages=len(numbers)
     )
 
@@ -76,7 +76,7 @@ def _send_list(item: ItemView, form: str) -> Response:
     If the list is not public, the text is a comment as in text/uri-list (RFC 2483, 5), and JSON
     contains a message instead of files.
     """
-    work = pages.describe_work(item)
+    work = item_pages.describe_work(item)
     refusal = None
     if not item.record.list_files:
         refusal = gettext("The owner of the item does not allow its list of files to be shown.")
@@ -99,10 +99,12 @@ def _send_list(item: ItemView, form: str) -> Response:
 
 def _no_file_page(item: ItemView, title: str) -> Response:
     advice = gettext("See the list of files or the page of the item.")
-    return pages.message(404, title, advice, item=select_readable_files(item), links_files=True)
+    return item_pages.message(
+        404, title, advice, item=select_readable_files(item), links_files=True
+    )
 
 
-@pages.with_item
+@item_pages.with_item
 def file(item: ItemView, path: str) -> ResponseReturnValue:
     """Send a file of an item, or redirect to the server that has the file.
 
@@ -115,10 +117,10 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
     found = item.find_file(list_candidate_paths(raw.decode("utf-8", "surrogateescape")))
     access = check_access(item, found)
     if not access.is_allowed:
-        return pages.restricted_page(item, access)
+        return item_pages.restricted_page(item, access)
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
-    file_type, formats = pages.find_media_type(found.path), find_formats(item)
+    file_type, formats = item_pages.find_media_type(found.path), find_formats(item)
     if negotiation.prefers_metadata(request.accept_mimetypes, file_type, formats) and (
         chosen := negotiate(item)
     ):
@@ -126,7 +128,7 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
     if found.url is not None and not requests.is_request_url(
         found.url, requests.current_archive().config.archive_address
     ):
-        return pages.redirect_to(found.url)
+        return item_pages.redirect_to(found.url)
     if found.source is not None:
         name = found.path.rpartition("/")[2]
         changed = item.record.timestamp

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from flask_ibi_archive.archive.items.pages import find_media_type
+from flask_ibi_archive.archive.items.item_pages import find_media_type
 from flask_ibi_archive.core.records.description import (
     Role,
     WorkType,

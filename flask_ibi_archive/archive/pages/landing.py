@@ -13,7 +13,7 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 from msgspec import structs
 
-from flask_ibi_archive.archive.items import pages
+from flask_ibi_archive.archive.items import item_pages
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
     HostFunctionFailed,
@@ -71,7 +71,7 @@ class Shown:
     @cached_property
     def work(self) -> Work:
         """The description of the readable item."""
-        return pages.describe_work(self.readable)
+        return item_pages.describe_work(self.readable)
 
     @cached_property
     def head(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Shown:
             "work": work,
             "access": find_access(item, work, access),
             "links_metadata": item.allows(user_address()),
-            "notices": pages.list_notices(item, access),
+            "notices": item_pages.list_notices(item, access),
             # it leads to the Original, not to a Copy ([R] 6.2)
             "original_url": f"{current_archive().config.persistent_url_base}{original}",
             "type_name": labels.name_type(work),
@@ -103,7 +103,7 @@ class Shown:
             "affiliations": [*dict.fromkeys(one for n in work.creators for one in n.affiliations)],
             "abstracts": sort_texts(work.abstracts),
             "shown_files": SHOWN_FILES,
-            "shown_authors": pages.SHOWN_AUTHORS,
+            "shown_authors": item_pages.SHOWN_AUTHORS,
             "zip": offer_zip(readable),
             "licence": name_licence(work.licence_url) if work.licence_url else "",
             "citation_formats": CITATION_FORMATS,
@@ -123,7 +123,7 @@ def list_citations(item: ItemView, work: Work) -> list[tuple[MetadataFormat, str
         return citations
     for format in filter(None, map(current_archive().formats.get, CITATION_FORMATS)):
         with suppress(HostFunctionFailed), logging_failure(cannot_write(work.ibi, format.name)):
-            text = pages.write_metadata(format, work).decode().strip("\r\n")
+            text = item_pages.write_metadata(format, work).decode().strip("\r\n")
             citations.append((format, text))
     return citations
 
@@ -152,7 +152,7 @@ def sort_texts(texts: Sequence[Text]) -> list[Text]:
     return sorted(texts, key=lambda text: (text[1] or "").partition("-")[0] != language)
 
 
-@partial(pages.with_item, needs_description=True)
+@partial(item_pages.with_item, needs_description=True)
 def landing(item: ItemView) -> ResponseReturnValue:
     """Show the landing page of an item, with a description of the item and links to its files.
 
@@ -163,7 +163,7 @@ def landing(item: ItemView) -> ResponseReturnValue:
     if response is None:
         counts = current_archive().count_views(item)
         months = list(counts.list_recent_months(item.today, MONTHS))
-        response = pages.page("landing", counts=counts, months=months, **shown.values)
+        response = item_pages.page("landing", counts=counts, months=months, **shown.values)
     return _add_item_links(response, shown)
 
 
@@ -178,7 +178,7 @@ def respond(item: str | Identified, response: Response) -> ResponseReturnValue:
     shown = _find_shown(item)
     if shown is None:
         return response
-    instead = pages.page_instead(shown.item)
+    instead = item_pages.page_instead(shown.item)
     if instead is not None:
         return instead
     return _add_item_links(negotiate(shown.item) or response, shown)
@@ -197,7 +197,7 @@ def write_part(name: str, item: str | Identified) -> Markup:
     if name == "head":
         links = {"stylesheet": find_static_url("ibi.css"), "script": find_static_url("ibi.js")}
         return Markup(render_part("head", **links, **shown.head))
-    return Markup(render_part("part", name=name, **pages.page_values(), **shown.values))
+    return Markup(render_part("part", name=name, **item_pages.page_values(), **shown.values))
 
 
 #: The functions that templates of hosts call, by name.
@@ -218,6 +218,6 @@ def _find_shown(item: str | Identified) -> Shown | None:
         return None
     items: dict[str, Shown | None] = request.environ.setdefault(ENVIRON_KEY, {})
     if text not in items:
-        view = pages.view_item(text)
+        view = item_pages.view_item(text)
         items[text] = None if view is None else Shown(view)
     return items[text]

@@ -11,7 +11,7 @@ from flask import Response, abort
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select, union_all
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.archive.items.pages import answering, page
+from flask_ibi_archive.archive.items.item_pages import answering, page
 from flask_ibi_archive.archive.items.read import (
     describe_host_item,
     describes,

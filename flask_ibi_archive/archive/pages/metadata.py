@@ -10,7 +10,7 @@ from flask import Response, request
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
-from flask_ibi_archive.archive.items import pages
+from flask_ibi_archive.archive.items import item_pages
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
     HostFunctionFailed,
@@ -67,7 +67,7 @@ def negotiate(item: ItemView) -> Response | None:
         response = _list_forms(item, formats)
     else:
         url = requests.current_archive().addresses.metadata(item, chosen)
-        response = share(pages.redirect_to(url, 303), item)
+        response = share(item_pages.redirect_to(url, 303), item)
     response.vary.add("Accept")
     return response
 
@@ -119,7 +119,7 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
     json_ld = None
     if work.dublin_core:
         tags = list(page_head.list_meta_tags(work, _find_pdf_url(item)))
-        json_ld = Markup(write_json_ld(pages.hide_access(work), indent=None))
+        json_ld = Markup(write_json_ld(item_pages.hide_access(work), indent=None))
     return {
         # the original of a copy is in another Archive
         "canonical_url": work.url if work.state == State.COPY else work.page_url,
@@ -140,7 +140,7 @@ def _find_pdf_url(item: ItemView) -> str | None:
         is_here = file.url is None or requests.is_request_url(
             file.url, archive.config.archive_address
         )
-        is_pdf = pages.find_media_type(file.path) == "application/pdf"
+        is_pdf = item_pages.find_media_type(file.path) == "application/pdf"
         if file.source is not None and is_here and is_pdf:
             return archive.addresses.file(item, file.path)
     return None
@@ -157,7 +157,7 @@ def share(response: Response, item: ItemView) -> Response:
     return response
 
 
-@partial(pages.with_item, shows_description=True)
+@partial(item_pages.with_item, shows_description=True)
 def metadata(item: ItemView) -> ResponseReturnValue:
     """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
 
@@ -180,7 +180,7 @@ def metadata(item: ItemView) -> ResponseReturnValue:
         if linked is not None:
             return linked
     if refusal is not None:
-        return pages.restricted_page(item, refusal)
+        return item_pages.restricted_page(item, refusal)
     if format is not None and (is_own or item.dublin_core):
         return _send_metadata(item, format)
     if is_own and choice is None:
@@ -188,7 +188,7 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     title = gettext("The item has no metadata in this format")
     if choice is None:
         title = gettext("The item has no metadata.")
-    return pages.message(404, title, item=select_readable_files(item))
+    return item_pages.message(404, title, item=select_readable_files(item))
 
 
 def _metadata_page(item: ItemView) -> Response:
@@ -200,10 +200,10 @@ def _metadata_page(item: ItemView) -> Response:
     """
     if item.record.state == State.DELETED or item.allows(requests.user_address()):
         response = responses.hide_from_search(
-            pages.page("metadata", item=select_readable_files(item))
+            item_pages.page("metadata", item=select_readable_files(item))
         )
     else:
-        response = pages.redirect_to(requests.current_archive().addresses.item(item))
+        response = item_pages.redirect_to(requests.current_archive().addresses.item(item))
     response.vary.add("Accept")
     return add_part_links(response, item, "describes")
 
@@ -211,12 +211,12 @@ def _metadata_page(item: ItemView) -> Response:
 def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     """Return the metadata of an item in a format; an error page if the format can't be written."""
     readable = select_readable_files(item)
-    work = pages.describe_work(readable)
+    work = item_pages.describe_work(readable)
     try:
         with logging_failure(cannot_write(work.ibi, format.name)):
-            body = pages.write_metadata(format, work)
+            body = item_pages.write_metadata(format, work)
     except HostFunctionFailed:
-        return pages.message(
+        return item_pages.message(
             500, gettext("The metadata can't be shown in this format"), item=readable
         )
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
@@ -226,7 +226,7 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     charset = "" if media_type.endswith("json") else "; charset=utf-8"
     response = Response(body, content_type=f"{media_type}{charset}")
     response.vary.add("Accept")
-    pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
+    item_pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
     share(
         responses.hide_from_search(responses.make_conditional(responses.set_headers(response))),
         item,
@@ -253,23 +253,23 @@ def _find_linked(
     target, access = item, AccessDecision(True)
     if isinstance(item.record.metadata, MetadataItem):
         ibi = item.record.metadata.ibi
-        other = pages.view_item(ibi)
+        other = item_pages.view_item(ibi)
         if other is None:
             modifier = f":({choice})" if choice else ""
-            return pages.redirect_to(f"{archive.persistent_url(ibi)}{modifier}")
+            return item_pages.redirect_to(f"{archive.persistent_url(ibi)}{modifier}")
         target = other
     if target is not item or item.record.content_type == "Metadata":
         access = check_access(target)
     # find_metadata_url would treat UNKNOWN_USER like the address of a known user
     if not access.is_allowed and (access.by_policy or user == requests.UNKNOWN_USER):
-        return pages.restricted_page(target, access)
+        return item_pages.restricted_page(target, access)
     identifier = parse_identifier(item.record.identifiers[0])
     facts, is_open = archive.facts(), access.by_policy
     url = archive.read_catalogue(
         lambda catalogue: find_metadata_url(catalogue, facts, identifier, user, step, is_open)
     )
     if url is None:
-        return None if access.is_allowed else pages.restricted_page(target, access)
+        return None if access.is_allowed else item_pages.restricted_page(target, access)
     if format is not None and url == archive.addresses.metadata(item, format.name):
         return None
-    return pages.redirect_to(url)
+    return item_pages.redirect_to(url)

@@ -8,7 +8,7 @@ from flask import Response
 from flask.typing import ResponseReturnValue
 from zipstream import ZIP_STORED, ZipStream
 
-from flask_ibi_archive.archive.items import pages
+from flask_ibi_archive.archive.items import item_pages
 from flask_ibi_archive.archive.items.access import check_access, select_readable_files
 from flask_ibi_archive.core.records.record import FileRecord, ItemView
 from flask_ibi_archive.server.web.requests import current_archive
@@ -52,12 +52,12 @@ def _list_stored(item: ItemView) -> list[FileRecord]:
     return [file for file in item.record.files if file.source and file.path in item.sizes]
 
 
-@pages.with_item
+@item_pages.with_item
 def zip_file(item: ItemView) -> ResponseReturnValue:
     """Send all files of an item that the user may read, as one ZIP file."""
     access = check_access(item)
     if not access.is_allowed:
-        return pages.restricted_page(item, access)
+        return item_pages.restricted_page(item, access)
     readable = select_readable_files(item)
     offer = offer_zip(readable)
     if offer is None or offer.url is None:
@@ -70,7 +70,7 @@ def zip_file(item: ItemView) -> ResponseReturnValue:
                 count=MAX_FILES,
                 size=format_size(MAX_SIZE),
             )
-        return pages.message(404, title, advice, item=readable, links_files=True)
+        return item_pages.message(404, title, advice, item=readable, links_files=True)
     stream = ZipStream(compress_type=ZIP_STORED, sized=True)
     for file in _list_stored(readable):
         # the name of a file may have bytes that are not UTF-8
@@ -79,5 +79,5 @@ def zip_file(item: ItemView) -> ResponseReturnValue:
     stream.comment = f"{current_archive().config.persistent_url_base}/{item.ibi}"
     response = Response(iter(stream), content_type="application/zip")
     response.content_length = len(stream)
-    pages.set_file_name(response, "attachment", item.ibi, ".zip")
+    item_pages.set_file_name(response, "attachment", item.ibi, ".zip")
     return set_headers(response, "", private=not item.is_open)

@@ -16,7 +16,7 @@ from flask import Response, current_app, make_response, request
 from werkzeug.exceptions import PreconditionFailed
 from werkzeug.utils import send_file
 
-from flask_ibi_archive.archive.items.pages import find_media_type
+from flask_ibi_archive.archive.items.item_pages import find_media_type
 from flask_ibi_archive.server.web.responses import SANDBOX_POLICY, set_headers
 
 #: The content types of files in which a browser executes scripts.

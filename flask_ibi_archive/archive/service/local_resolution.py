@@ -21,8 +21,8 @@ from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import BadHost, NotFound
 from werkzeug.routing import RequestRedirect
 
+from flask_ibi_archive.archive.items.item_pages import find_new_place, find_resolver_url, tombstone
 from flask_ibi_archive.archive.items.ownership import find_owners_and_originals
-from flask_ibi_archive.archive.items.pages import find_new_place, find_resolver_url, tombstone
 from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import normalize_host

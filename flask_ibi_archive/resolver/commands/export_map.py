@@ -21,8 +21,8 @@ from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.resolver.archives import order_claim
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.resolver.tables import ClaimedName, RegisteredArchive
+from flask_ibi_archive.server.atomic_files import new_file
 from flask_ibi_archive.server.commands import terminal
-from flask_ibi_archive.server.files import new_file
 
 #: The number of rows that are read at once.
 STEP = 10_000
