@@ -27,10 +27,7 @@ from support.vectors import FOLDER, load
 from support.web import ask
 
 from flask_ibi_archive.core.identifiers.dates import format_date, parse_decimal
-from flask_ibi_archive.core.identifiers.grammar import (
-    build_repository_suffix,
-    convert_from_decimal,
-)
+from flask_ibi_archive.core.identifiers.grammar import build_repository_suffix, convert_from_decimal
 from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import VerbList

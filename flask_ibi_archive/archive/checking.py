@@ -33,12 +33,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
     ResolutionRequest,
     parse_persistent_target,
 )
-from flask_ibi_archive.errors import (
-    NotReady,
-    RegistrationError,
-    TransportError,
-    one_line,
-)
+from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError, one_line
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
     TIMEOUT,

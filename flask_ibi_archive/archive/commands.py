@@ -274,10 +274,7 @@ def list_command(
       flask --app example_app ibi list --state Original --search banon --limit 20
       flask --app example_app ibi list --archives
     """
-    from flask_ibi_archive.archive.joining.commands import (
-        list_archives,
-        write_registration,
-    )
+    from flask_ibi_archive.archive.joining.commands import list_archives, write_registration
     from flask_ibi_archive.core.records.record import format_record
 
     if archives and (limit, state, search) != (None, None, None):

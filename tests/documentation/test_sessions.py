@@ -12,15 +12,7 @@ import click
 import pytest
 from jinja2 import Environment
 from support.commands import ROOT
-from support.documentation import (
-    FILES,
-    Shell,
-    blocks,
-    commands,
-    pages,
-    read,
-    use_postgresql,
-)
+from support.documentation import FILES, Shell, blocks, commands, pages, read, use_postgresql
 
 from flask_ibi_archive.archive.commands import ibi
 from flask_ibi_archive.resolver.commands import ibi_resolver

@@ -13,10 +13,7 @@ from sqlalchemy import Connection, text
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
-from flask_ibi_archive.core.protocol.inclusion import (
-    INCLUSION_REQUEST,
-    RegistrationRequest,
-)
+from flask_ibi_archive.core.protocol.inclusion import INCLUSION_REQUEST, RegistrationRequest
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.config import ResolverConfig

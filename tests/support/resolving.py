@@ -19,20 +19,11 @@ from flask_ibi_archive.core.protocol.relations import format_verb_list
 from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest, read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.archives import Registry
-from flask_ibi_archive.resolver.resolving import (
-    ResolverService,
-)
+from flask_ibi_archive.resolver.resolving import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from support.archive_servers import Servers, http
 from support.loopback import HERE, PATIENCE
-from support.registries import (
-    KEY,
-    a_config,
-    a_registry,
-    a_request,
-    copy_tables,
-    resolver_database,
-)
+from support.registries import KEY, a_config, a_registry, a_request, copy_tables, resolver_database
 
 X, Y, Z = (f"a.br/{letter}/2001/01.01.00.00" for letter in "xyz")
 USER = "150.163.2.175"

@@ -9,10 +9,7 @@ import re
 from collections.abc import Mapping
 
 from flask_ibi_archive.archive.items.item_pages import find_media_type
-from flask_ibi_archive.core.records.description import (
-    Role,
-    WorkType,
-)
+from flask_ibi_archive.core.records.description import Role, WorkType
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import translatable
 from flask_ibi_archive.server.web.texts import gettext

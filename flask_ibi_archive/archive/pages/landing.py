@@ -37,10 +37,7 @@ from flask_ibi_archive.core.records.values import name_licence
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
 from flask_ibi_archive.errors import IdentifierError
-from flask_ibi_archive.server.web.requests import (
-    current_archive,
-    user_address,
-)
+from flask_ibi_archive.server.web.requests import current_archive, user_address
 from flask_ibi_archive.server.web.responses import find_static_url, render_part
 from flask_ibi_archive.server.web.texts import gettext, page_language
 

@@ -7,16 +7,8 @@ from collections.abc import Callable
 from flask import Flask
 from flask_babel import Babel
 from markupsafe import Markup
-from support.pages import (
-    LANGUAGES,
-    Page,
-    reading,
-)
-from support.web import (
-    REPORT,
-    ask,
-    resolver_app,
-)
+from support.pages import LANGUAGES, Page, reading
+from support.web import REPORT, ask, resolver_app
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind

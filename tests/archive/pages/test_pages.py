@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app, make_host
-from support.pages import (
-    MARKED,
-    NAMES,
-    TAG,
-    list_unmarked_words,
-    list_words,
-    marked_language,
-    see,
-)
+from support.pages import MARKED, NAMES, TAG, list_unmarked_words, list_words, marked_language, see
 from support.web import (
     CLOSED,
     EMPTY,

@@ -44,15 +44,10 @@ from support.web import (
 )
 
 from flask_ibi_archive.archive.service import local_resolution
-from flask_ibi_archive.archive.service.local_resolution import (
-    create_local_acknowledgment,
-)
+from flask_ibi_archive.archive.service.local_resolution import create_local_acknowledgment
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import format_request, parse_request
-from flask_ibi_archive.core.protocol.pairs import (
-    decode_query_string,
-    encode_word,
-)
+from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_word
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Redirect

@@ -32,9 +32,7 @@ from support.pages import (
 from support.web import Answer, ask, resolver_app
 
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
-from flask_ibi_archive.core.resolution.persistent_url import (
-    ResolutionRequest,
-)
+from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest
 from flask_ibi_archive.server.web.alerts import alert_response
 from flask_ibi_archive.server.web.texts import get_language_name
 
