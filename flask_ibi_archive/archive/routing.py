@@ -26,17 +26,7 @@ from flask_ibi_archive.archive.service.local_resolution import (
 from flask_ibi_archive.core.records import offer_messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import RESOLVER_EXTENSION, ArchiveConfig, read_setting
-from flask_ibi_archive.server.web.hooks import (
-    NUMBER,
-    OVER_CATCH_ALL,
-    SERVICE,
-    IBIConverter,
-    OwnItemConverter,
-    add_page,
-    add_static_files,
-    answer_first,
-    prepare_app,
-)
+from flask_ibi_archive.server.web import hooks
 from flask_ibi_archive.server.web.requests import current_archive
 from flask_ibi_archive.server.web.responses import find_list_path, health_response
 
@@ -49,7 +39,7 @@ OWN_ITEM = "flask_ibi_archive_own_item"
 
 #: The methods of views that refuse methods themselves.
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_ITEM_ADDRESS = re.compile(rf"/col/({IBIConverter.regex})(?:/.*)?", re.DOTALL)
+_ITEM_ADDRESS = re.compile(rf"/col/({hooks.IBIConverter.regex})(?:/.*)?", re.DOTALL)
 
 
 def create_blueprint(config: Mapping[str, Any]) -> Blueprint:
@@ -62,9 +52,11 @@ def create_blueprint(config: Mapping[str, Any]) -> Blueprint:
     """
     blueprint = Blueprint(NAME, "flask_ibi_archive.server.web", template_folder="templates")
     blueprint.record_once(_add_item_functions)
-    blueprint.record_once(prepare_app)
+    blueprint.record_once(hooks.prepare_app)
     answers = (redirect_home, explain_mistyped_address, answer_unrouted)
-    blueprint.record_once(lambda state: answer_first(state.app, *answers, before_resolver=True))
+    blueprint.record_once(
+        lambda state: hooks.answer_first(state.app, *answers, before_resolver=True)
+    )
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
         ("landing", f"{item}/", landing.landing),
@@ -75,35 +67,37 @@ def create_blueprint(config: Mapping[str, Any]) -> Blueprint:
         ("statistics", f"{item}/statistics", statistics.item_statistics),
     ):
         blueprint.add_url_rule(rule, endpoint, view)
-    add_static_files(blueprint)
+    hooks.add_static_files(blueprint)
     for endpoint, path, page in (
         ("archive_statistics", "/ibi/statistics", statistics.archive_statistics),
         ("health", "/ibi/health", show_readiness),
         ("health_ready", "/ibi/health/ready", show_readiness),
         ("health_live", "/ibi/health/live", health_response),
         ("years", "/ibi/items", lists.show_years),
-        ("year", f"/ibi/items/<{NUMBER}:year>", lists.show_year),
+        ("year", f"/ibi/items/<{hooks.NUMBER}:year>", lists.show_year),
         ("newest", "/ibi/newest", lists.show_newest),
         ("sitemap", "/ibi/sitemap.xml", lists.send_sitemap),
-        ("sitemap_part", f"/ibi/sitemap/<{NUMBER}:number>", lists.send_sitemap_part),
+        ("sitemap_part", f"/ibi/sitemap/<{hooks.NUMBER}:number>", lists.send_sitemap_part),
     ):
-        add_page(blueprint, endpoint, path, page)
-    add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
-    add_page(blueprint, "claims", claims.PATH, claims.send_page, for_servers=True)
-    add_page(blueprint, "claims_key", f"{claims.PATH}/key", claims.send_key, for_servers=True)
-    offer, file = f"{offers.PATH}/<offer>", f"files/<{NUMBER}:number>/<path:path>"
-    add_page(blueprint, "offer", offer, views.answer_offer, METHODS)
-    add_page(blueprint, "offered_items", f"{offer}/items", views.answer_items, METHODS)
-    add_page(blueprint, "switch", f"{offer}/switch", views.answer_switch, METHODS)
-    add_page(blueprint, "offered_file", f"{offer}/{file}", views.answer_file, METHODS)
+        hooks.add_page(blueprint, endpoint, path, page)
+    hooks.add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
+    hooks.add_page(blueprint, "claims", claims.PATH, claims.send_page, for_servers=True)
+    hooks.add_page(blueprint, "claims_key", f"{claims.PATH}/key", claims.send_key, for_servers=True)
+    offer, file = f"{offers.PATH}/<offer>", f"files/<{hooks.NUMBER}:number>/<path:path>"
+    hooks.add_page(blueprint, "offer", offer, views.answer_offer, METHODS)
+    hooks.add_page(blueprint, "offered_items", f"{offer}/items", views.answer_items, METHODS)
+    hooks.add_page(blueprint, "switch", f"{offer}/switch", views.answer_switch, METHODS)
+    hooks.add_page(blueprint, "offered_file", f"{offer}/{file}", views.answer_file, METHODS)
     if read_setting(ArchiveConfig, "identification", config):
         # imported here, because other apps do not need it
         from flask_ibi_archive.archive.identification import server as identification
 
         identifier = f"{PATH}/<path:ibi>"
-        add_page(blueprint, "openapi", f"{PATH}/openapi.json", identification.describe)
-        add_page(blueprint, "identifiers", PATH, identification.answer_collection, METHODS)
-        add_page(blueprint, "identifier", identifier, identification.answer_identifier, METHODS)
+        hooks.add_page(blueprint, "openapi", f"{PATH}/openapi.json", identification.describe)
+        hooks.add_page(blueprint, "identifiers", PATH, identification.answer_collection, METHODS)
+        hooks.add_page(
+            blueprint, "identifier", identifier, identification.answer_identifier, METHODS
+        )
     return blueprint
 
 
@@ -129,19 +123,19 @@ def explain_mistyped_address() -> Response | None:
     if request.method not in ("GET", "HEAD") or type(request.routing_exception) is not NotFound:
         return None
     address = _ITEM_ADDRESS.fullmatch(request.path)
-    if address is None or re.fullmatch(OwnItemConverter.regex, address[1]):
+    if address is None or re.fullmatch(hooks.OwnItemConverter.regex, address[1]):
         return None
     return current_app.make_response(landing.landing(ibi=address[1]))
 
 
 def _add_item_functions(state: BlueprintSetupState) -> None:
     app = state.app
-    app.url_map.converters.update({CONVERTER: IBIConverter, OWN_ITEM: OwnItemConverter})
+    app.url_map.converters.update({CONVERTER: hooks.IBIConverter, OWN_ITEM: hooks.OwnItemConverter})
     app.jinja_env.globals["ibi_media_type"] = find_media_type
     app.jinja_env.globals["ibi_file_type"] = labels.name_file_type
     app.jinja_env.globals.update(landing.TEMPLATE_FUNCTIONS)
-    app.extensions[SERVICE] = find_service_view
-    app.extensions[OVER_CATCH_ALL] = answer_over_catch_all
+    app.extensions[hooks.SERVICE] = find_service_view
+    app.extensions[hooks.OVER_CATCH_ALL] = answer_over_catch_all
 
 
 def show_readiness() -> Response:

@@ -24,23 +24,10 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote, urlsplit
 
+from flask_ibi_archive.core.identifiers import grammar
 from flask_ibi_archive.core.identifiers.dates import parse_granularity
-from flask_ibi_archive.core.identifiers.grammar import (
-    Form,
-    Identifier,
-    build_ibip_prefix,
-    build_repository_name,
-    canonical_address,
-)
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.hosts import (
-    InnerHosts,
-    extract_host,
-    extract_port,
-    is_archive_address,
-    normalize_host,
-    parse_inner_hosts,
-)
+from flask_ibi_archive.core.protocol import hosts
 from flask_ibi_archive.core.protocol.inclusion import is_email, is_key
 from flask_ibi_archive.core.protocol.relations import RelationPattern, parse_relation_pattern
 from flask_ibi_archive.errors import ConfigError
@@ -184,7 +171,7 @@ def _convert_secret(value: Any) -> str | bytes:
 
 def _convert_service_ibi(value: Any) -> str:
     identifier = parse_identifier(str(value))
-    if identifier.form is Form.LEGACY:
+    if identifier.form is grammar.Form.LEGACY:
         raise TypeError
     return identifier.text
 
@@ -203,15 +190,15 @@ def _convert_networks(value: Any) -> tuple[Network, ...]:
     return tuple(ip_network(str(item)) for item in _split_words(value))
 
 
-def _convert_hosts(value: Any) -> InnerHosts:
-    return parse_inner_hosts([_require_text(item) for item in _split_words(value)])
+def _convert_hosts(value: Any) -> hosts.InnerHosts:
+    return hosts.parse_inner_hosts([_require_text(item) for item in _split_words(value)])
 
 
 def _convert_own_hosts(value: Any) -> frozenset[str]:
-    hosts = [_require_text(item) for item in _split_words(value)]
-    if not all(map(is_archive_address, hosts)):
+    names = [_require_text(item) for item in _split_words(value)]
+    if not all(map(hosts.is_archive_address, names)):
         raise TypeError
-    return frozenset(map(normalize_host, hosts))
+    return frozenset(map(hosts.normalize_host, names))
 
 
 def _convert_relations(value: Any) -> tuple[RelationPattern, ...]:
@@ -227,7 +214,7 @@ parse_secrets = make_parser(
 parse_archive_address = make_parser(
     'host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080',
     _require_text,
-    is_archive_address,
+    hosts.is_archive_address,
 )
 parse_identifier_setting = make_parser(
     "an IBI", lambda value: parse_identifier(str(value)), shows_reason=True
@@ -243,7 +230,8 @@ parse_service_ibi = make_parser(
     "a repository name or an IBIp, not a legacy identifier", _convert_service_ibi, shows_reason=True
 )
 parse_ip = make_parser(
-    "an IPv4 or IPv6 address, as 150.163.34.243", lambda value: canonical_address(str(value))
+    "an IPv4 or IPv6 address, as 150.163.34.243",
+    lambda value: grammar.canonical_address(str(value)),
 )
 #: A word that needs no encoding in a message of the protocol (a list of pairs).
 parse_ascii_word = make_parser(
@@ -493,12 +481,12 @@ def find_address(config: Mapping[str, Any]) -> str:
 
 def default_mint_host(config: Mapping[str, Any]) -> str:
     """Return the default of IBI_MINT_HOST: the host in the address of the Archive."""
-    return extract_host(find_address(config))
+    return hosts.extract_host(find_address(config))
 
 
 def default_mint_port(config: Mapping[str, Any]) -> int | str:
     """Return the default of IBI_MINT_PORT: the port in the address of the Archive."""
-    return extract_port(find_address(config)) or "80,800"
+    return hosts.extract_port(find_address(config)) or "80,800"
 
 
 def default_platform_version(config: Mapping[str, Any]) -> str:
@@ -528,7 +516,7 @@ class ArchiveConfig(SharedConfig):
     archive_ip: str | None = setting(parse_ip)
     archive_platform_version: str = setting(parse_ascii_word, default_platform_version)
     archive_admin_email: str | None = setting(parse_email)
-    platform_software_ibi: Identifier | None = setting(parse_identifier_setting)
+    platform_software_ibi: grammar.Identifier | None = setting(parse_identifier_setting)
     database_uri: str = setting(
         parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite", is_secret=True
     )
@@ -553,7 +541,7 @@ class ArchiveConfig(SharedConfig):
     registration_key: str | None = setting(parse_registration_key, is_secret=True)
     anonymise_ips: bool = setting(parse_flag, True)
     keep_accesses: int = setting(parse_count, 90)
-    inner_hosts: InnerHosts = setting(parse_hosts, ())
+    inner_hosts: hosts.InnerHosts = setting(parse_hosts, ())
     claims: bool = setting(parse_flag, True)
     claims_key: bytes | None = setting(parse_private_key, is_secret=True)
     claims_folder: Path = setting(parse_folder, "{instance_path}/ibi_claims")
@@ -588,7 +576,7 @@ class ArchiveConfig(SharedConfig):
             )
         example = "as mtc-m18.sid.inpe.br, in IBI_MINT_HOST or IBI_ARCHIVE_ADDRESS"
         prefix = build_mint_prefix("IBI_MINT_HOST", self.mint_host, port, self.granularity, example)
-        return prefix, build_ibip_prefix(self.archive_ip, ip_port)
+        return prefix, grammar.build_ibip_prefix(self.archive_ip, ip_port)
 
 
 def build_mint_prefix(key: str, host: str, port: int, granularity: Fraction, example: str) -> str:
@@ -600,7 +588,7 @@ def build_mint_prefix(key: str, host: str, port: int, granularity: Fraction, exa
     """
     try:
         # the identifier must not become too long with the longest date of this granularity
-        return build_repository_name(host, port, 1 + granularity).prefix
+        return grammar.build_repository_name(host, port, 1 + granularity).prefix
     except ValueError as error:
         expected = f"a domain name of two words or more, {example} ({error})"
         raise ConfigError(key, host, expected) from error
