@@ -59,33 +59,6 @@ def set_time(archive: Archive, second: float) -> None:
     archive.url_keys.clock = lambda: second
 
 
-def request_query(ibi: str) -> dict[str, str]:
-    """Return the query of a urlRequest."""
-    return {
-        "servicesubject": "urlRequest",
-        "clientinformation.ipaddress": USER,
-        "parsedibiurl.ibi": ibi,
-    }
-
-
-def acknowledgment_query(form: str, ibi: str, answer: str) -> dict[str, str]:
-    """Return the query that acknowledges an access to the URL in the answer to a urlRequest.
-
-    :param form: ``rep`` or ``ibip``.
-    """
-    words = dict(line.split(" ", 1) for line in answer.splitlines() if " {" not in line)
-    return {
-        "servicesubject": "acknowledgment",
-        "contenttype": "Data",
-        "state": "Original",
-        "url": words["url"],
-        "urlkey": words["urlkey"],
-        "clientinformation.ipaddress": USER,
-        "url.persistent": f"http://urlib.net/{ibi}",
-        "ibi": f"{form} {ibi}",
-    }
-
-
 def stored(archive: Archive) -> list[dict[str, Any]]:
     """Return the accesses in the database."""
     with archive.database.reading() as connection:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from flask import Blueprint, Flask, Response
 from werkzeug.datastructures import Headers
+from werkzeug.test import create_environ, run_wsgi_app
 
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.resolver.pages import show_at_root
@@ -67,23 +67,10 @@ def environ_of(
     """Return the WSGI environment of a request, which may contain any bytes."""
     raw = target.encode() if isinstance(target, str) else target
     path, _, query = raw.partition(b"?")
-    environ: dict[str, Any] = {
-        "REQUEST_METHOD": method,
-        "SCRIPT_NAME": "",
-        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
-        "QUERY_STRING": query.decode("latin-1"),
-        "SERVER_NAME": "127.0.0.1",
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "HTTP_HOST": "mtc-m16c.sid.inpe.br",
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
-        "wsgi.input": io.BytesIO(),
-        "wsgi.errors": io.StringIO(),
-        "wsgi.multithread": False,
-        "wsgi.multiprocess": False,
-        "wsgi.run_once": False,
-    }
+    environ = create_environ("/", "http://mtc-m16c.sid.inpe.br", method=method)
+    environ["PATH_INFO"] = unquote_to_bytes(path).decode("latin-1")
+    environ["QUERY_STRING"] = query.decode("latin-1")
+    environ["SERVER_NAME"] = "127.0.0.1"
     if remote is not None:
         environ["REMOTE_ADDR"] = remote
     for name, value in headers.items():
@@ -93,23 +80,12 @@ def environ_of(
 
 def run(app: Flask, environ: dict[str, Any]) -> Answer:
     """Return the answer of an app to an environment; fail if the headers are not valid in HTTP."""
-    begun: list[tuple[str, list[tuple[str, str]]]] = []
-
-    def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        begun.append((status, headers))
-        return lambda data: None
-
-    parts: Iterable[bytes] = app.wsgi_app(environ, start)
-    try:
-        body = b"".join(parts)
-    finally:
-        getattr(parts, "close", lambda: None)()
-    status, headers = begun[-1]
+    parts, status, headers = run_wsgi_app(app.wsgi_app, environ, buffered=True)
     for name, value in headers:
         assert name.isascii()
         value.encode("latin-1")
         assert not set(value) & {"\r", "\n", "\0"}
-    return Answer(int(status.split()[0]), Headers(headers), body)
+    return Answer(int(status.split()[0]), headers, b"".join(parts))
 
 
 def ask(

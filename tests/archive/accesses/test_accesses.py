@@ -17,9 +17,7 @@ from sqlalchemy import create_engine
 from support.accesses import (
     USER,
     acknowledge,
-    acknowledgment_query,
     forget_accesses,
-    request_query,
     stored,
 )
 from support.archives import archive_of, import_records, open_app
@@ -35,13 +33,15 @@ from support.web import (
     SERVED_ELSEWHERE,
     SERVICE_PATH,
     WITH_METADATA,
+    Answer,
+    ask,
     shelf,
 )
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.service.archive_service import URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.messages import Acknowledgment
+from flask_ibi_archive.core.protocol.messages import Acknowledgment, format_request
 
 LOGGER = "flask_ibi_archive.accesses"
 COUNTED, REFUSED = True, False
@@ -234,6 +234,10 @@ NewApp = Callable[..., Flask]
 REP = "a.br/x/2001/01.01.00.00"
 
 
+def send(app: Flask, message: Acknowledgment) -> Answer:
+    return ask(app, f"{SERVICE_PATH}?{format_request(message)}")
+
+
 @contextmanager
 def locked(archive: Archive) -> Iterator[None]:
     """Hold a lock in another connection, so that accesses cannot be stored."""
@@ -255,20 +259,17 @@ def test_an_acknowledgment_during_a_lock_is_answered_503_and_counts_later(
     archive = archive_of(app)
     archive.init()
     import_records(archive, [{"rep": REP}])
-    client = app.test_client()
-    query = acknowledgment_query(
-        "rep", REP, client.get(SERVICE_PATH, query_string=request_query(REP)).text
-    )
+    message = acknowledge(archive, REP)
+    forged = replace(message, url_key="1424636122-5331490054869684")
     with locked(archive):
-        answer = client.get(SERVICE_PATH, query_string=query)
-        assert answer.status_code == 503
+        answer = send(app, message)
+        assert answer.status == 503
         assert answer.headers["Retry-After"]
-        assert answer.text.startswith("alert {")
+        assert answer.alert
         # there is nothing to count
-        forged = {**query, "urlkey": "1424636122-5331490054869684"}
-        assert client.get(SERVICE_PATH, query_string=forged).data == NOTICE
+        assert send(app, forged).body == NOTICE
     assert stored(archive) == []
-    assert client.get(SERVICE_PATH, query_string=query).data == NOTICE
+    assert send(app, message).body == NOTICE
     assert len(stored(archive)) == 1
 
 

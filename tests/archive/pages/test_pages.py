@@ -29,6 +29,7 @@ from support.web import (
     URL_METADATA,
     WITH_METADATA,
     ask,
+    follow,
     shelf,
 )
 
@@ -66,6 +67,8 @@ def test_every_page_is_well_formed_and_completely_translated(web: Flask, tmp_pat
         assert page.html == {"lang": "pt"}
         if status != 200:  # an error page has advice or links
             assert page.links or page.text("p")
+            here = [link for link in page.links if link.startswith((HOST, "/"))]
+            assert {follow(web, link).status for link in here} <= {200, 302}, (ibi, rest)
     # no page has text without a translation
     for path, remote in [
         *((f"/col/{ibi}/{rest}", remote or OUTSIDE) for rest, ibi, _, remote in PAGES),

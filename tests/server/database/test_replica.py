@@ -11,12 +11,14 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import event
-from support.accesses import acknowledgment_query, request_query
+from support.accesses import acknowledge
 from support.archives import SERVICE, archive_of, close, import_records, initialise, make_app
 from support.databases import new_database
+from support.web import SERVICE_PATH, ask, ask_urls
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_ready
+from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.errors import ConfigError, NotReady
 
 BOTH, NEW, OLD = (f"a.br/{name}/2001/01.01.00.00" for name in ("both", "new", "old"))
@@ -44,9 +46,9 @@ class Pair:
     def client(self) -> FlaskClient:
         return self.app.test_client()
 
-    def ask(self, ibi: str) -> str:
+    def ask(self, ibi: str) -> dict[str, tuple[str, ...]]:
         """Return the answer to a urlRequest."""
-        return self.client.get(f"/{SERVICE}", query_string=request_query(ibi)).text
+        return ask_urls(self.app, ibi)
 
 
 def fill(uri: str, folder: Path, *records: dict[str, Any]) -> None:
@@ -73,9 +75,9 @@ def pair(backend: str, tmp_path: Path) -> Iterator[Pair]:
 
 @pytest.mark.postgresql
 def test_the_replica_answers_urlrequests_and_the_database_pages(pair: Pair) -> None:
-    assert f"timestamp {EARLIER}" in pair.ask(BOTH)
-    assert OLD in pair.ask(OLD)
-    assert pair.ask(NEW) == ""
+    assert pair.ask(BOTH)["timestamp"] == (EARLIER,)
+    assert pair.ask(OLD)["ibi"] == ("rep", OLD)
+    assert pair.ask(NEW) == {}
     statuses = {ibi: pair.client.get(f"/col/{ibi}/").status_code for ibi in (BOTH, NEW, OLD)}
     assert statuses == {BOTH: 200, NEW: 200, OLD: 404}
 
@@ -102,9 +104,8 @@ def test_a_urlrequest_is_one_statement_at_the_replica(
 
 
 def test_accesses_with_url_keys_of_the_replica_are_counted_in_the_database(pair: Pair) -> None:
-    answer = pair.ask(BOTH)
-    found = pair.client.get(f"/{SERVICE}", query_string=acknowledgment_query("rep", BOTH, answer))
-    assert found.text == "notice {acknowledgment received}"
+    query = format_request(acknowledge(pair.archive, BOTH))
+    assert ask(pair.app, f"{SERVICE_PATH}?{query}").text == "notice {acknowledgment received}"
     found = pair.archive.statistics()
     assert found.downloads + found.views == 1
 
