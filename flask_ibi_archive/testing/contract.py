@@ -17,7 +17,7 @@ from flask import Flask
 
 from flask_ibi_archive.archive.items import item_record
 from flask_ibi_archive.core.records.record import ItemView
-from flask_ibi_archive.testing import servers
+from flask_ibi_archive.testing.reader import FixedClock, Pairs, Reader
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -68,7 +68,7 @@ class CatalogueContract:
     #: A temporary folder, which is deleted after the test.
     folder: Path
     #: A clock that stands still, for ``IBIArchive(clock=self.clock)``, to test embargoes.
-    clock: servers.FixedClock
+    clock: FixedClock
 
     # --- what the host writes --------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class CatalogueContract:
 
     @pytest.fixture(autouse=True)
     def _set_up(
-        self, ibi_settings: dict[str, Any], ibi_clock: servers.FixedClock, tmp_path: Path
+        self, ibi_settings: dict[str, Any], ibi_clock: FixedClock, tmp_path: Path
     ) -> Iterator[None]:
         self.folder, self.clock = tmp_path, ibi_clock
         self.app = self.create_app(ibi_settings)
@@ -122,7 +122,7 @@ class CatalogueContract:
     @property
     def archive(self) -> Archive:
         """The Archive of the app."""
-        return servers.Reader(self.app).archive
+        return Reader(self.app).archive
 
     def require(self, *features: str) -> None:
         """Skip the test if the host does not have a feature."""
@@ -155,13 +155,13 @@ class CatalogueContract:
         assert item is not None, f"the Archive does not have the item {ibi}"
         return item
 
-    def ask(self, ibi: str, verbs: str = "", path: str = "", user: str = INSIDE) -> servers.Pairs:
+    def ask(self, ibi: str, verbs: str = "", path: str = "", user: str = INSIDE) -> Pairs:
         """Return the answer to a urlRequest."""
-        return servers.Reader(self.app, user).request_urls(ibi, verbs, path)
+        return Reader(self.app, user).request_urls(ibi, verbs, path)
 
     def open(self, url: str, user: str = INSIDE) -> tuple[int, str]:
         """Return the status and the text of a page or a file."""
-        response = servers.Reader(self.app, user).open(url)
+        response = Reader(self.app, user).open(url)
         return response.status_code, response.text
 
     def page_of(self, ibi: str) -> str:
@@ -257,7 +257,7 @@ class CatalogueContract:
         assert self.open(pairs["url.lastedition"][0]) == (200, "3")
         assert self.ask(third, "GetLastEdition")["url.lastedition"] == self.ask(third)["url"]
         # the access counts for the requested item
-        servers.Reader(self.app, INSIDE).acknowledge(pairs, ".lastedition")
+        Reader(self.app, INSIDE).acknowledge(pairs, ".lastedition")
         assert [self.count(first), self.count(third)] == [1, 0]
 
     def test_a_removed_last_edition_is_skipped(self) -> None:
@@ -323,7 +323,7 @@ class CatalogueContract:
 
     def test_a_key_of_one_item_counts_once_and_not_for_another(self) -> None:
         ibi, other = self.add(files=[self.write_file()]), self.add(title="Other")
-        inside, outside = servers.Reader(self.app, INSIDE), servers.Reader(self.app, OUTSIDE)
+        inside, outside = Reader(self.app, INSIDE), Reader(self.app, OUTSIDE)
         inside.acknowledge({**self.ask(other), "urlkey": self.ask(ibi)["urlkey"]})
         assert self.count(None) == 0
         pairs, again = self.ask(ibi), self.ask(ibi, user=OUTSIDE)
@@ -334,17 +334,3 @@ class CatalogueContract:
         outside.acknowledge({**again, "urlkey": (again["urlkey"][0][:-1],)})
         assert self.count(ibi) == self.count(None) == 2
         assert self.open(self.archive.addresses.statistics(self.get(ibi)))[0] == 200
-
-    def test_a_resolver_finds_the_items_and_acknowledges_the_accesses(
-        self, ibi_server: servers.LoopbackServer, ibi_resolver: servers.LoopbackResolver
-    ) -> None:
-        ibi = self.add(files=[self.write_file()])
-        unknown = self.in_app(lambda: self.archive.mint()[0])
-        ibi_server.serve(self.app)
-        ibi_resolver.include(self.app)
-        for name in self.get(ibi).record.identifiers:
-            response = ibi_resolver.get(name)
-            assert (response.status_code, response.location) == (302, self.ask(ibi)["url"][0])
-        assert ibi_resolver.get(unknown.ibi).status_code == 404
-        ibi_resolver.close()  # sends the acknowledgments
-        assert self.count(ibi) >= 1

@@ -6,6 +6,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +14,8 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page
 from sqlalchemy import create_engine, make_url, text
 from support.databases import BACKENDS, POSTGRESQL
+from werkzeug.exceptions import NotFound
+from werkzeug.serving import make_server
 
 #: The address of the servers of the tests.
 HERE = "127.0.0.1"
@@ -35,6 +38,34 @@ def ibi_database_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
         yield make_url(POSTGRESQL).set(database=name).render_as_string(hide_password=False)
         connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     engine.dispose()
+
+
+class Server:
+    """A server of one app. Its port is known before the app exists, which needs it as a setting."""
+
+    def __init__(self) -> None:
+        self.app: Any = NotFound()
+        self.server = make_server(HERE, 0, lambda *call: self.app(*call), threaded=True)
+        self.address = f"{HERE}:{self.server.port}"
+        self.url = f"http://{self.address}"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server for the app of the test."""
+    server = Server()
+    thread = Thread(target=server.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.server.shutdown()
+    thread.join()
+    server.server.server_close()
+
+
+@pytest.fixture
+def ibi_settings(ibi_settings: dict[str, Any], server: Server) -> dict[str, Any]:
+    """The settings of an app at the address of the server."""
+    return {**ibi_settings, "IBI_ARCHIVE_ADDRESS": server.address}
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -12,7 +13,7 @@ from invenio_db import db
 from my_site import theses
 from playwright.sync_api import Page
 
-from flask_ibi_archive.testing import LoopbackServer, Reader
+from flask_ibi_archive.testing import Reader
 
 
 @pytest.fixture
@@ -38,16 +39,16 @@ def path_of(app: Flask, ibi: str) -> str:
 
 
 def test_a_browser_shows_a_thesis_in_the_layout_of_invenio(
-    site: Site, ibi_server: LoopbackServer, tab: Page
+    site: Site, server: Any, tab: Page
 ) -> None:
     app = site.create_app(PREFERRED_URL_SCHEME="http")  # the server of the test has no certificate
     site.create_tables(app)
     site.run(app, "collect")  # the static files of the theme
     ibi = add_thesis(app)
     end_https(app)
-    ibi_server.serve(app)
-    tab.goto(f"{ibi_server.url}/{ibi}")
-    assert tab.url == f"{ibi_server.url}{path_of(app, ibi)}"
+    server.app = app
+    tab.goto(f"{server.url}/{ibi}")
+    assert tab.url == f"{server.url}{path_of(app, ibi)}"
     assert tab.title() == "On rain"
     assert tab.locator("main h1").inner_text() == "On rain"
     assert tab.locator("header.theme img[alt=Invenio]").is_visible()

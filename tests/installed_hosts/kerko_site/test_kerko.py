@@ -12,7 +12,7 @@ from flask import Flask
 from installed_hosts.kerko_site.library import PDF, fill, make_app, run
 from playwright.sync_api import Page
 
-from flask_ibi_archive.testing import LoopbackServer, Reader
+from flask_ibi_archive.testing import Reader
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def test_check_shows_a_page_and_answers_a_persistent_url(app: Flask) -> None:
 
 
 def test_a_browser_shows_a_report_in_the_layout_of_kerko(
-    app: Flask, ibi_server: LoopbackServer, tab: Page
+    app: Flask, server: Any, tab: Page
 ) -> None:
     item = find(app, "On rain")
-    ibi_server.serve(app)
+    server.app = app
     with app.app_context():
         url = ibi.archive.addresses.item(item)
     tab.goto(url)
@@ -89,5 +89,5 @@ def test_a_browser_shows_a_report_in_the_layout_of_kerko(
     assert tab.evaluate("document.head.querySelectorAll('link[href*=\"ibi.css\"]').length") == 1
     box = tab.locator(".ibi-box").first
     assert box.evaluate("element => getComputedStyle(element).borderTopStyle") == "solid"
-    answer = tab.request.get(f"{ibi_server.url}/{item.ibi}")
+    answer = tab.request.get(f"{server.url}/{item.ibi}")
     assert answer.body() == PDF
