@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,16 +36,13 @@ from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.archive.service import problems
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.hosts import group_sender
-from flask_ibi_archive.core.protocol.messages import list_ibi_words
-from flask_ibi_archive.core.protocol.pairs import format_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import record as records
 from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.values import FieldError
-from flask_ibi_archive.errors import IBIError, StorageError, UnknownItem
+from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 from flask_ibi_archive.server.web.requests import current_archive, user_address
-from flask_ibi_archive.server.web.responses import pairs_response
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -439,26 +437,18 @@ def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Respo
     :param methods: the function of each method, and the parsers of the parameters in its query.
     :param parts: the variable parts of the path.
     """
-    method = "GET" if request.method == "HEAD" else request.method
-    try:
-        if method not in methods:
-            allowed = ", ".join(methods)
-            text = f"the method {method} is not allowed; use {allowed}"
-            raise problems.Problem(405, text, Allow=allowed)
+
+    def answer(function: Answer, parsers: Parsers) -> Response:
         archive = current_archive().without_session()
         server = IdentificationServer(archive, _authenticate(archive))
-        answer, parsers = methods[method]
         # unknown parameters are refused, because they may be misspelt
         for name, stated in request.args.lists():
             if len(stated) > 1:
                 raise FieldError(values.quoted_name(name), "the parameter must appear once")
-        return answer(server, *parts, **_parse_members(request.args.to_dict(), parsers))
-    except problems.Problem as problem:
-        return problem.answer()
-    except FieldError as error:
-        return problems.Problem(422, error.reason, error.field or None).answer()
-    except IBIError as error:
-        return problems.explain(error, _UNKNOWN).answer()
+        return function(server, *parts, **_parse_members(request.args.to_dict(), parsers))
+
+    answers = {method: partial(answer, *of_method) for method, of_method in methods.items()}
+    return problems.answer_program(answers, _UNKNOWN)
 
 
 def _authenticate(archive: Archive) -> sa.Row[Any]:
@@ -466,12 +456,12 @@ def _authenticate(archive: Archive) -> sa.Row[Any]:
 
     :raises Problem: 401 if there is no right key; 429 if the rate limit is reached.
     """
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    bearer = problems.read_bearer()
     now, realm = archive.clock(), 'Bearer realm="identifiers"'
-    if scheme.lower() != "bearer" or not text:
+    if not bearer:
         text = "send the key in the header Authorization: Bearer KEY"
         raise problems.Problem(401, text, WWW_Authenticate=realm)
-    key = find_key(archive.database, archive.served().id, text.strip(), now)
+    key = find_key(archive.database, archive.served().id, bearer, now)
     if key is None:
         limit = group_sender(user_address()), problems.WRONG_KEYS, "requests with wrong keys"
     else:
@@ -492,10 +482,7 @@ def _require(server: IdentificationServer, scope: str) -> None:
 
 
 def _create(server: IdentificationServer) -> Response:
-    """Issue identifiers, reserve one, or deposit an item.
-
-    The answer is JSON, or a list of pairs if the program prefers plain text.
-    """
+    """Issue identifiers, reserve one, or deposit an item."""
     data = problems.read_json_body(MAX_BODY, empty={})
     stated = _parse_members(data, _CREATING)
     kind = next((name for name in ("record", "reserve") if name in stated), "count")
@@ -508,13 +495,8 @@ def _create(server: IdentificationServer) -> Response:
         raise FieldError(_REPEAT_KEY, "the key must have 1 to 255 visible ASCII characters")
     _require(server, "deposit" if kind == "record" else "mint")
     issued = server.issue(stated, repeat_key and repeat_key[2])
-    location = f"{_base_url()}/{issued[0].rep}"
-    best = request.accept_mimetypes.best_match(["application/json", "text/plain"])
-    if best == "text/plain":
-        pairs = format_pairs(("ibi", list_ibi_words(new.rep, new.ibip)) for new in issued)
-        return pairs_response(pairs, 201, Location=location)
     response = _show_json({"identifiers": list(map(_name, issued))}, 201)
-    response.headers["Location"] = location
+    response.headers["Location"] = f"{_base_url()}/{issued[0].rep}"
     return response
 
 
@@ -604,7 +586,7 @@ _CREATING: Parsers = {
 def _show_json(value: dict[str, Any], status: int = 200) -> Response:
     response = jsonify(value)
     response.status_code = status
-    return problems.finish(response)
+    return response
 
 
 def _name(minted: Minted | sa.Row[Any]) -> dict[str, str]:

@@ -19,15 +19,14 @@ from flask_ibi_archive.archive.service.downloads import send_content
 from flask_ibi_archive.archive.service.problems import (
     WRONG_KEYS,
     Problem,
+    answer_program,
     count_request,
-    explain,
-    finish,
+    read_bearer,
     read_json_body,
 )
 from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.records import offer_messages as messages
 from flask_ibi_archive.core.records.values import FieldError, quoted
-from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.server.web.requests import current_archive, user_address
 
 if TYPE_CHECKING:
@@ -67,10 +66,8 @@ def _answer(public_id: str, method: str, answer: Answer, is_open: bool = True) -
     :param method: the method that is allowed.
     :param is_open: whether the offer must be open.
     """
-    try:
-        if request.method.replace("HEAD", "GET") != method:
-            text = f"the method {request.method} is not allowed; use {method}"
-            raise Problem(405, text, Allow=method)
+
+    def answer_taker() -> Response:
         # each operation is committed at once
         archive = current_archive().without_session()
         offer = _authenticate(archive, public_id)
@@ -78,13 +75,9 @@ def _answer(public_id: str, method: str, answer: Answer, is_open: bool = True) -
         # what has moved can be read later: the taker may not know yet that it has
         if is_open and end is not None and not offer.moved:
             raise Problem(410, f"{end}; ask the administrator of the other Archive for a new one")
-        return finish(answer(archive, offer))
-    except Problem as problem:
-        return problem.answer()
-    except FieldError as error:
-        return Problem(400, error.reason, error.field or None).answer()
-    except IBIError as error:
-        return explain(error, "the offer has no such item").answer()
+        return answer(archive, offer)
+
+    return answer_program({method: answer_taker}, "the offer has no such item")
 
 
 def _authenticate(archive: Archive, public_id: str) -> StoredOffer:
@@ -92,9 +85,7 @@ def _authenticate(archive: Archive, public_id: str) -> StoredOffer:
 
     :raises Problem: 401 if there is no such offer; 429 if there were too many such requests.
     """
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
-    secret = text.strip() if scheme.lower() == "bearer" else ""
-    offer = offers.find_offer(archive, public_id, secret)
+    offer = offers.find_offer(archive, public_id, read_bearer())
     if offer is None:
         sender, reason = group_sender(user_address()), "requests with wrong secrets"
         count_request(archive.database, sender, WRONG_KEYS, reason, archive.clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -115,11 +116,34 @@ class Problem(Exception):
         return finish(response)
 
 
-def explain(error: IBIError, unknown: str) -> Problem:
-    """Return the problem for an error of an operation.
+def answer_program(methods: Mapping[str, Callable[[], Response]], unknown: str) -> Response:
+    """Answer a request of a program with the function of its method, or with a problem.
 
     :param unknown: the text for an item that the Archive does not have.
     """
+    method = "GET" if request.method == "HEAD" else request.method
+    try:
+        if method not in methods:
+            allowed = ", ".join(methods)
+            text = f"the method {method} is not allowed; use {allowed}"
+            raise Problem(405, text, Allow=allowed)
+        return finish(methods[method]())
+    except Problem as problem:
+        return problem.answer()
+    except FieldError as error:
+        return Problem(422, error.reason, error.field or None).answer()
+    except IBIError as error:
+        return _explain(error, unknown).answer()
+
+
+def read_bearer() -> str:
+    """Return the key or secret in the header Authorization; "" if there is none."""
+    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def _explain(error: IBIError, unknown: str) -> Problem:
+    """Return the problem for an error of an operation."""
     if isinstance(error, NotReady | ConfigError | MintingError):
         current_app.logger.error("a program can't be answered: %s", error)
         detail = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from io import BytesIO
@@ -50,18 +49,6 @@ def test_an_empty_request_issues_one_identifier_in_both_forms(program: Program) 
     refused = program("PUT", f"/{issued['rep']}", {"record": RECORD})
     assert refused.status_code == 409
     assert "only a reserved identifier" in refused.json["detail"]
-
-
-@pytest.mark.rule("G6-23")
-def test_identifiers_are_issued_one_after_the_other(program: Program) -> None:
-    answers = [program("POST", json={"count": count}).json for count in (1, 100)]
-    issued = [each["rep"] for answer in answers for each in answer["identifiers"]]
-    dates = [decode_identifier(parse_identifier(rep)).date for rep in issued]
-    assert len(issued) == 101
-    assert dates == sorted(set(dates))
-    text = program("POST", json={"count": 2}, Accept="text/plain")
-    assert (text.status_code, text.content_type) == (201, "text/plain")
-    assert re.fullmatch(r"ibi \{rep \S+ ibip \S+\}\r\nibi \{rep \S+ ibip \S+\}", text.text)
 
 
 def test_a_reserved_identifier_is_deposited_later_or_released(
@@ -341,20 +328,3 @@ def test_the_description_has_all_fields_of_a_record(
     client = new_app().test_client()
     for path in ("", "/openapi.json"):
         assert client.get(f"/ibi/identifiers{path}").status_code == 404
-
-
-def test_a_program_states_the_identifiers_of_its_items_in_other_systems(
-    new_program: Callable[..., Program],
-) -> None:
-    mine, theirs = new_program("ojs"), new_program("dspace")
-    doi = "doi:10.5281/zenodo.12"
-    record = {**RECORD, "same_as": ["https://doi.org/10.5281/zenodo.12", "hdl:20.500/1"]}
-    rep = new(mine, {"record": record})["rep"]
-    assert mine("GET", f"/{rep}").json["record"]["same_as"] == [doi, "hdl:20.500/1"]
-    refused = theirs("POST", json={"record": {"same_as": [doi]}})
-    assert refused.status_code == 409
-    assert "already has one of the aliases" in refused.json["detail"]
-    wrong = mine("POST", json={"record": {"same_as": ["rain"]}})
-    assert (wrong.status_code, wrong.json["field"]) == (422, "record.same_as[0]")
-    assert mine("PUT", f"/{rep}", {"record": RECORD}).status_code == 200
-    assert theirs("POST", json={"record": {"same_as": [doi]}}).status_code == 201

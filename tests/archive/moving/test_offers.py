@@ -235,11 +235,11 @@ def test_files_of_offered_items_alone_are_sent_in_ranges(archive: Archive, offer
 # --- wrong requests ------------------------------------------------------------------------------
 
 WRONG_REQUESTS: list[tuple[str, str, dict[str, Any], int, str]] = [
-    ("GET", "/items?after=-1", {}, 400, "'-1' is not a whole number"),
-    ("GET", f"/items?after={2**31}", {}, 400, "'2147483648' is not a whole number"),
+    ("GET", "/items?after=-1", {}, 422, "'-1' is not a whole number"),
+    ("GET", f"/items?after={2**31}", {}, 422, "'2147483648' is not a whole number"),
     ("GET", "/switch", {}, 405, "the method GET is not allowed; use POST"),
     ("POST", "", {"json": {}}, 405, "the method POST is not allowed; use GET"),
-    ("POST", "/switch", {"json": {"items": [1], "address": "a.br"}}, 400, "1 is not an object"),
+    ("POST", "/switch", {"json": {"items": [1], "address": "a.br"}}, 422, "1 is not an object"),
     ("POST", "/switch", {"json": "x" * (1 << 20)}, 413, "the body is longer than 1048576 bytes"),
 ]
 
