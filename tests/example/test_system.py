@@ -127,7 +127,6 @@ def check_commands(system: System) -> None:
     assert "Annual report of the observatory" in run(archive, listing)
     assert "/doc/metadata.cgi?choice=oai_dc" in run(resolver, resolving)
     ibi = "--app example_app ibi"
-    assert run(archive, f"{ibi} verify") == ""
     assert "FAILED" not in run(archive, f"{ibi} check")
     added = json.loads(run(archive, f"{ibi} add --json README.rst"))
     answer, body = system.get(system.leads_to(added["ibip"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -35,18 +34,16 @@ from flask_ibi_archive.core.protocol.inclusion import (
     EXCLUSION_REQUEST,
     INCLUSION_REQUEST,
     format_registration_status,
-    is_key,
 )
 from flask_ibi_archive.errors import (
     ConfigError,
-    NotReady,
     RegistrationError,
     ResolverError,
     TransportError,
 )
 from flask_ibi_archive.server.http.transport import HttpResponse
 
-from .conftest import KEY, NOON, RESOLVER, SETTINGS, FakeResolver, NewApp
+from .conftest import KEY, NOON, RESOLVER, FakeResolver, NewApp
 
 
 def send(app: Flask, subject: str, moved: bool = False) -> str:
@@ -129,13 +126,6 @@ def test_a_missing_setting_is_an_error_and_nothing_is_sent(
             request_(app)
         assert caught.value.key == key
         assert (resolver.queries, stored(app)) == ([], None), key
-
-
-@pytest.mark.no_tables
-def test_before_init_nothing_is_sent(new_app: NewApp, resolver: FakeResolver) -> None:
-    with pytest.raises(NotReady):
-        include(new_app(**SETTINGS))
-    assert resolver.queries == []
 
 
 # --- the stored state ----------------------------------------------------------------------------
@@ -223,15 +213,6 @@ def test_another_resolver_means_a_new_registration(
     assert record["registered_at"] == record["included_at"] == later
 
 
-def test_each_archive_of_a_database_has_a_separate_state(
-    new_archive: NewApp, resolver: FakeResolver
-) -> None:
-    one = new_archive()
-    two = new_archive(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99/2008/03.17.15.17")
-    include(one)
-    assert stored(two) is None
-
-
 # --- answers that are not a status ---------------------------------------------------------------
 
 
@@ -296,15 +277,6 @@ def test_a_copy_of_the_database_sends_nothing_without_the_option_moved(
     assert describe(copy)[0]
 
 
-# --- key and e-mail ------------------------------------------------------------------------------
-
-
-def test_generated_keys_have_the_standard_form_and_differ() -> None:
-    keys = {registration.generate_key() for _ in range(1000)}
-    assert len(keys) == 1000
-    assert all(is_key(key) and re.fullmatch("[0-9]{10,}-[0-9]{10,}", key) for key in keys)
-
-
 # --- over the network ----------------------------------------------------------------------------
 
 
@@ -338,15 +310,11 @@ done = Event()
 ECHO = f"{KEY} you sent {KEY}"
 LEAKS: dict[str, Callable[[], Any]] = {
     "nobody": nobody,
-    "status": lambda: serving(says(ECHO, 500)),
     "alert": lambda: serving(says(f"alert {{{'x' * 190} {ECHO}}}", 403)),
     "redirect": lambda: serving(says("", 302, Location=f"http://x/{KEY}?registrationkey={KEY}")),
-    "no status": lambda: serving(says(f"{'x' * 50} {KEY}")),
-    "wrong status": lambda: serving(says(f"status.archive {KEY}")),
     "page": lambda: serving(says(f"<html>{KEY}")),
     "success": lambda: serving(says(f"notice {{{KEY}}} {SUCCESSFUL}")),
     "cut off": lambda: raw(sends(HEAD + b"Content-Length: 90\r\n\r\n" + KEY.encode())),
-    "no http": lambda: raw(sends(KEY.encode() + b"\r\n\r\n")),
     "header": lambda: raw(sends(HEAD + b"Content-Encoding: " + KEY.encode() + b"\r\n\r\n")),
     "slow": lambda: raw(drips(b"", done)),
 }

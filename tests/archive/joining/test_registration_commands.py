@@ -96,12 +96,6 @@ def test_an_answer_without_a_status_is_one_line_with_its_own_exit_status(
     assert f"Error: {result['error']}" == line
 
 
-def test_a_missing_setting_is_an_error_that_names_it(new_archive: NewApp) -> None:
-    app = new_archive(IBI_ARCHIVE_IP=None)
-    for name in ("register-archive", "unregister-archive"):
-        assert command(app, name).error.startswith("IBI_ARCHIVE_IP is not set; it should be ")
-
-
 @pytest.mark.no_tables
 def test_before_init_the_error_says_to_run_it(new_app: NewApp) -> None:
     app = new_app(**SETTINGS)
