@@ -35,7 +35,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
     format_registration_status,
 )
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.errors import RegistrationError, StorageError, TransportError
+from flask_ibi_archive.errors import RegistrationError, TransportError
 from flask_ibi_archive.resolver import archives
 from flask_ibi_archive.resolver.archives import (
     EXCLUDED,
@@ -150,18 +150,6 @@ def test_another_key_replaces_the_first_only_with_replace(registry: Registry) ->
     with pytest.raises(RegistrationRefused):
         exclude(registry)
     assert exclude(registry, key=OTHER_KEY).archive == "excluded"
-
-
-def test_a_removed_archive_can_be_registered_again(registry: Registry) -> None:
-    include(registry)
-    registry.remove(SERVICE.upper())
-    assert list(registry.list()) == []
-    with pytest.raises(RegistrationRefused):
-        include(registry)
-    with pytest.raises(StorageError, match=f"no Archive with the service {SERVICE} is"):
-        registry.remove(SERVICE)
-    assert registry.register(SERVICE, OTHER_KEY)
-    assert only(registry).state[0] == REGISTERED
 
 
 @pytest.mark.postgresql
@@ -473,19 +461,6 @@ def test_concurrent_keys_are_limited(desk: Desk, hashed: list[str]) -> None:
         statuses = [status for found in pool.map(send, range(8)) for status in found]
     assert statuses.count(403) == len(hashed) == MAX_OF_SENDER
     assert statuses.count(429) == len(statuses) - MAX_OF_SENDER
-
-
-def test_an_archive_removed_during_the_check_is_refused(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def remove_first(registry: Registry, service_ibi: str) -> object:
-        found = find(registry, service_ibi)
-        registry.remove(service_ibi)
-        return found
-
-    find: Callable[..., object] = Registry.find
-    monkeypatch.setattr(Registry, "find", remove_first)
-    assert desk.send(KEY) == 403
 
 
 # --- the keys of claims --------------------------------------------------------------------------

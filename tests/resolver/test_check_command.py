@@ -12,7 +12,7 @@ from flask import Flask
 from sqlalchemy import insert, update
 from support.commands import Outcome, command
 from support.loopback import nobody, says, serving
-from support.registries import KEY, NOON, SERVICE, a_registry, included
+from support.registries import KEY, NOON, SERVICE, a_registry, a_request, included
 
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
@@ -176,7 +176,9 @@ def test_check_says_whose_claims_do_not_count_and_why(new_resolver: NewResolver)
     ]
 
 
-def test_check_reports_mail_without_a_sender_and_open_conflicts(new_resolver: NewResolver) -> None:
+def test_check_reports_mail_conflicts_and_clashes(
+    new_resolver: NewResolver,
+) -> None:
     app = new_resolver(MAIL_SERVER="smtp.example.org")
     run(app, "init")
     database = app.extensions["ibi_resolver"].resolver.database
@@ -189,6 +191,12 @@ def test_check_reports_mail_without_a_sender_and_open_conflicts(new_resolver: Ne
     assert "MAIL_DEFAULT_SENDER" in found["mail"][1]
     text = "1 open; to list them, run: flask ibi-resolver conflicts"
     assert found["conflicts"] == (False, text)
+    registry = a_registry(database)
+    services = [archive.service_ibi for archive in registry.list()]
+    for service in services:
+        registry.process(a_request(service_ibi=service, mints="8JMKD3MGP8W"))
+    line = f"identifiers with the prefix 8JMKD3MGP8W are minted by {' and '.join(services)}"
+    assert f"FAIL prefixes: {line}; one must change its IBI_MINT_PORT" in run(app, "check").out
 
 
 def test_check_without_server_name_skips_the_address(new_resolver: NewResolver) -> None:

@@ -38,8 +38,6 @@ from werkzeug.serving import make_server
 
 from flask_ibi_archive import resolver
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.extension import StartError
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
 
@@ -306,7 +304,7 @@ def test_the_service_has_the_configured_ibi(make: Callable[..., Flask]) -> None:
 # --- health, and before there are tables ---------------------------------------------------------
 
 
-def test_the_resolver_is_not_ready_before_init(tmp_path: Path) -> None:
+def test_the_resolver_is_not_ready_before_init(tmp_path: Path, archive: TableArchive) -> None:
     app = Flask("resolver", instance_path=str(tmp_path))
     app.config.from_mapping(
         PROPAGATE_EXCEPTIONS=True, IBI_RESOLVER_DATABASE_URI=f"sqlite:///{tmp_path / 'r.sqlite'}"
@@ -326,20 +324,13 @@ def test_the_resolver_is_not_ready_before_init(tmp_path: Path) -> None:
     assert "run: flask ibi-resolver init" in answer.text
     assert ask(app, "/").status == 200
     assert ask(app, service).status == 400
+    unready = ask(app, f"{RESOLVER}?{registration(archive)}")
+    assert said(unready)[0] == 503
+    assert int(unready.headers["Retry-After"]) > 0
     resolver_of(app).init()
     for target in ready:
         assert ask(app, target).body == b'{"status":"ok"}\n'
     assert ask(app, f"/{X}").status == 404
-    resolver_of(app).close()
-
-
-def test_the_service_answers_503_without_a_database(tmp_path: Path, archive: TableArchive) -> None:
-    app = Flask("resolver", instance_path=str(tmp_path))
-    app.config["IBI_RESOLVER_DATABASE_URI"] = "sqlite://"
-    IBIResolver(app)
-    answer = ask(app, f"{RESOLVER}?{registration(archive)}")
-    assert said(answer)[0] == 503
-    assert int(answer.headers["Retry-After"]) > 0
     resolver_of(app).close()
 
 
@@ -433,31 +424,6 @@ def test_an_app_can_have_only_one_resolver(make: Callable[..., Flask]) -> None:
     assert app.cli.commands["ibi-resolver"] is ibi_resolver
     with pytest.raises(RuntimeError, match="already has an IBIResolver"):
         IBIResolver(app)
-
-
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"IBI_RESOLVER_DEADLINE": "soon"}, "IBI_RESOLVER_DEADLINE is 'soon'; it should be"),
-        (
-            {"IBI_RESOLVER_DATABASE_URI": "mysql://me:hush@a/b"},
-            "IBI_RESOLVER_DATABASE_URI is 'mysql://me@a/b'; it should be",
-        ),
-    ],
-)
-def test_an_invalid_setting_is_reported_in_one_line(
-    tmp_path: Path, settings: dict[str, str], line: str
-) -> None:
-    app = Flask("resolver", instance_path=str(tmp_path))
-    app.config.from_mapping(settings)
-    with pytest.raises(ConfigError) as caught:
-        IBIResolver(app)
-    assert isinstance(caught.value, StartError)
-    text = str(caught.value)
-    assert "\n" not in text
-    assert "hush" not in text
-    assert text.startswith(line)
-    assert "ibi_resolver" not in app.extensions
 
 
 def test_without_pycurl_one_line_says_what_to_install(

@@ -15,7 +15,7 @@ import requests
 from flask import Flask
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.commands import Outcome, command
-from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, Later, nobody, serving
+from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, nobody, serving
 from support.registries import CHEAP, KEY, a_config, a_registry, a_request
 from support.resolving import app_over, resolver_of
 from support.smtp import post_office
@@ -23,7 +23,6 @@ from support.smtp import post_office
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, format_registration_request
 from flask_ibi_archive.resolver.archives import MAX_OF_SENDER, Registry, find_clashes
-from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.database.database import Database
 
 OTHER_KEY = "9876543210"
@@ -154,24 +153,6 @@ IBIP = "8JMKD3MGP8W"
 CLASH = f"identifiers with the prefix {IBIP} are minted by {SERVICES[0]} and {SERVICES[1]}"
 
 
-@pytest.fixture
-def new_archive(tmp_path: Path) -> Iterator[Any]:
-    """Create apps, each with an Archive in a database of its own."""
-    made: list[Flask] = []
-
-    def create(**config: Any) -> Flask:
-        folder = tmp_path / f"archive{len(made)}"
-        folder.mkdir()
-        app = make_app(f"sqlite:///{folder / 'archive.sqlite'}", folder, **config)
-        made.append(app)
-        archive_of(app).init()
-        return app
-
-    yield create
-    for app in made:
-        close(app)
-
-
 # --- what a resolver knows -----------------------------------------------------------------------
 
 
@@ -227,67 +208,3 @@ def test_both_administrators_get_one_email_also_after_a_restart(
 
 
 # --- the commands --------------------------------------------------------------------------------
-
-
-class Neighbours:
-    """Two virtual hosts at one IP address, with an Archive each, and a resolver."""
-
-    def __init__(self, stack: ExitStack, folder: Path, new_archive: Any) -> None:
-        self.resolver = stack.enter_context(app_over([], folder / "resolver"))
-        resolver_of(self.resolver).registry.cost = CHEAP
-        url = f"http://{stack.enter_context(serving(self.resolver))}{RESOLVER}"
-        self.settings, self.places, self.new_archive = [], [], new_archive
-        for number, service in enumerate(SERVICES):
-            resolver_of(self.resolver).registry.register(service, KEY)
-            self.places.append(Later())
-            self.settings.append(
-                {
-                    "IBI_ARCHIVE_SERVICE_IBI": service,
-                    "IBI_ARCHIVE_ADDRESS": stack.enter_context(serving(self.places[number])),
-                    "IBI_ARCHIVE_ADMIN_EMAIL": f"admin{number}@example.org",
-                    "IBI_MINT_HOST": f"{'ab'[number]}.example.org",
-                    "IBI_MINT_PORT": "80,800",
-                    "IBI_REGISTRATION_KEY": KEY,
-                    "IBI_RESOLVER_URL": url,
-                    "IBI_DATABASE_TIMEOUT": PATIENCE,
-                }
-            )
-            self.start(number)
-
-    def start(self, number: int, **settings: str) -> None:
-        """Start an Archive, or replace it by one with other settings and a new database."""
-        self.places[number].app = self.new_archive(**{**self.settings[number], **settings})
-
-    def register(self, number: int) -> Outcome:
-        return command(self.places[number].app, "register-archive")
-
-    def check(self) -> list[str]:
-        """Return what the checks of the Archives and of the resolver say about the clash."""
-        outcomes = [command(place.app, "check") for place in self.places]
-        outcomes.append(command(self.resolver, "check", group=ibi_resolver))
-        lines = [line for outcome in outcomes for line in outcome.out.splitlines()]
-        return [line for line in lines if CLASH in line]
-
-
-@pytest.mark.slow
-def test_commands_tell_of_a_clash_until_the_prefixes_differ(
-    new_archive: Any, tmp_path: Path
-) -> None:
-    with ExitStack() as stack:
-        world = Neighbours(stack, tmp_path, new_archive)
-        assert world.register(0).data == f"{SUCCESSFUL}\n"
-        assert world.check() == []
-        told = world.register(1)
-        assert (told.status, told.out) == (0, f"{SUCCESSFUL} clash {{{CLASH}}}\n")
-        assert told.err.startswith(f"Warning: {CLASH}; set IBI_MINT_PORT of one of the two")
-        archives = world.check()
-        resolver = archives.pop()
-        assert resolver == f"FAIL prefixes: {CLASH}; one must change its IBI_MINT_PORT"
-        assert len(archives) == 2
-        for line in archives:
-            assert line.startswith(f"FAIL resolver: {world.settings[0]['IBI_RESOLVER_URL']} says")
-            assert "set IBI_MINT_PORT" in line
-        world.start(1, IBI_MINT_PORT="80,802")
-        assert len(world.check()) == 3
-        assert world.register(1).data == f"{SUCCESSFUL}\n"
-        assert world.check() == []

@@ -566,30 +566,6 @@ class ScatteredItems:
             copy.pop("translations", None)
         return copy
 
-    def make_cycle(self) -> None:
-        """Let two items in different Archives be the next edition of each other."""
-        if not self._chance(0.3):
-            return
-        home, other = self.random.sample(self.parts, 2)
-        if home and other:
-            first, second = self.random.choice(home), self.random.choice(other)
-            if not set(identifiers_of(first)) & set(identifiers_of(second)):
-                first["next_edition"] = identifiers_of(second)[0]
-                second["next_edition"] = identifiers_of(first)[0]
-        for part in self.parts:  # an Archive does not accept a cycle
-            by_name = {name: record for record in part for name in identifiers_of(record)}
-            for record in part:
-                seen = []
-                following: Json | None = record
-                while following is not None:
-                    seen.append(following)
-                    name = following.get("next_edition")
-                    found = name and by_name.get(parse_identifier(name).text)
-                    if any(one is found for one in seen):
-                        del following["next_edition"]
-                        found = None
-                    following = found or None
-
     def claim_twice(self) -> None:
         """Let Archives claim the Original of some items that another one has, too."""
         for part in self.parts:
@@ -607,7 +583,6 @@ class Federation:
         self.parts: list[list[Json]] = [[] for _ in range(count)]
         items = ScatteredItems(self.random, self.parts)
         items.scatter(make_store(seed, size))
-        items.make_cycle()
         items.claim_twice()
         self._services = [service_of(number) for number in range(count)]
         facts = [

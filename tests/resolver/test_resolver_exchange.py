@@ -12,7 +12,7 @@ from flask import Flask
 from support.archive_servers import Servers, http
 from support.loopback import PATIENCE
 from support.registries import KEY, a_registry, a_request
-from support.resolving import ORIGINAL, app_over, resolver_of
+from support.resolving import app_over, resolver_of
 from support.vectors import FOLDER, load
 from support.web import Answer, ask
 
@@ -99,26 +99,3 @@ def test_messages_and_redirect_are_those_of_the_standard(
     asked = [urlsplit(target) for target in other.asked]
     assert {one.path for one in asked} <= {f"/{OTHER}"}
     assert [one.query for one in asked] in (questions, questions[:-1])
-
-
-@pytest.mark.rule("R62-04")
-@examples
-def test_languages_and_required_status_are_not_sent_to_archives(
-    example: dict[str, Any], archive: RecordedArchive, tmp_path: Path
-) -> None:
-    with app_over([], tmp_path, IBI_TRUSTED_PROXIES=example["client_ips"][1]) as app:
-        include(app, archive.service, archive.server.address)
-        answer = follow(app, example, ORIGINAL)
-        assert answer.headers["Location"] == example["redirect"]
-        assert [archive.next() for _ in example["url_requests"]] == example["url_requests"]
-        archive.next()
-        resolver_of(app).close(PATIENCE)
-    *questions, thanks = archive.server.heads
-    for head in (*questions, thanks):
-        names = [line.partition(":")[0] for line in head.split("\r\n")[1:]]
-        agent = ["X-Forwarded-User-Agent"] if head is thanks else []
-        assert names == ["Host", "Accept", "Accept-Encoding", "User-Agent", *agent]
-        assert "User-Agent: flask_ibi_archive" in head
-        assert "pt-BR" not in head
-    assert thanks.endswith(f"X-Forwarded-User-Agent: {BROWSER}")
-    assert not [head for head in questions if "requireditemstatus" in head]

@@ -528,10 +528,6 @@ class Analysis:
         """Return whether the reader wants the item of a question itself, not a related item."""
         return not question.verbs.relation.steps  # with remaining steps, a question has steps, too
 
-    def has_redirect(self) -> bool:
-        """Return whether an answer of this round contains an acceptable URL."""
-        return any(candidate.redirect for candidate in self._candidates)
-
     def has_follow_up(self) -> bool:
         """Return whether an answer of this round leads to a new follow-up question."""
         return not self._is_last_round() and any(

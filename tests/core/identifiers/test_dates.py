@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.identifier_strategies import GRANULARITIES, dates, granularities, moments
+from support.identifier_strategies import GRANULARITIES, granularities
 from support.vectors import load
 
 from flask_ibi_archive.core.identifiers.dates import (
     find_granularity,
-    format_date,
     format_decimal,
     next_suffix_dates,
     parse_decimal,
@@ -31,12 +29,6 @@ def test_the_decimal_text_of_a_date_is_parsed_to_the_date(number: int, places: i
     assert parse_decimal(text) == date
     assert Fraction(text) == date
     assert "." not in text or not text.endswith("0")
-
-
-@given(dates())
-def test_the_text_for_people_contains_the_fraction(date: Fraction) -> None:
-    digits = format_decimal(date).partition(".")[2]
-    assert format_date(date)[19:] == (f".{digits}Z" if digits else "Z")
 
 
 @pytest.mark.parametrize("places", [254, 255])
@@ -137,23 +129,6 @@ def test_dates_increase_with_any_clock_and_granularity(
         last = date
 
 
-@pytest.mark.rule("G6-20")
-@given(nows, lasts, granularities)
-def test_the_date_has_the_shortest_free_suffix(
-    now: Fraction, last: Fraction | None, granularity: Fraction
-) -> None:
-    date, _ = next_suffix_date(now, last, granularity)
-    rounded = now // granularity * granularity
-    creation = (
-        rounded if last is None else max(last // granularity * granularity + granularity, rounded)
-    )
-    floored = now // granularity - 1 if last is None else last // granularity
-    for grid in GRANULARITIES:
-        free = creation // grid * grid
-        if grid >= granularity and free > floored * granularity:
-            assert len(build_repository_suffix(date)) <= len(build_repository_suffix(free))
-
-
 @pytest.mark.rule("G6-23")
 @given(nows, lasts, granularities, st.integers(1, 40))
 def test_many_dates_at_once_are_those_of_repeated_calls(
@@ -185,24 +160,6 @@ def test_no_date_is_earlier_than_the_present_minute(
     assert min(dates) >= now // 60 * 60
 
 
-@pytest.mark.parametrize("granularity", [Fraction(60), Fraction(1), Fraction(1, 10**6)])
-def test_each_of_ten_thousand_dates_is_later_than_the_previous_one(granularity: Fraction) -> None:
-    dates, _ = next_suffix_dates(NOW, None, granularity, 10_000)
-    assert len(dates) == 10_000
-    assert all(earlier < later for earlier, later in pairwise(dates))
-
-
-def test_a_clock_that_was_set_back_makes_the_next_date_wait() -> None:
-    date, wait = next_suffix_date(NOW - 3600, NOW // 1 + Fraction(0), Fraction(1))
-    assert date == NOW // 1 + 1
-    assert wait == date - (NOW - 3600)
-
-
-def test_a_fine_granularity_gives_short_suffixes_if_requests_are_rare() -> None:
-    date, wait = next_suffix_date(NOW, NOW - 61, Fraction(1, 10**6))
-    assert (build_repository_suffix(date), wait) == ("2010/10.20.15.21", Fraction(0))
-
-
 @given(
     nows,
     st.integers(0, 10**8).map(lambda number: Fraction(number, 10**6)),
@@ -218,14 +175,6 @@ def test_the_wait_is_long_enough_with_that_granularity(
         coarser = Fraction(60) if granularity == 1 else granularity * 10
         on_the_grid = now // coarser * coarser
         assert next_suffix_dates(on_the_grid, on_the_grid, coarser, count)[1] > wait
-
-
-@pytest.mark.rule("G6-18")
-@given(moments, granularities)
-def test_the_first_date_needs_no_wait(now: Fraction, granularity: Fraction) -> None:
-    date, wait = next_suffix_date(now, None, granularity)
-    assert wait == 0
-    assert date <= now
 
 
 @given(st.integers(-(10**8), 10**8).map(lambda number: Fraction(number, 10**6)), st.integers(0, 60))

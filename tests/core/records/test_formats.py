@@ -1,6 +1,6 @@
 """The formats of metadata, with the schemas and parsers of others.
 
-``IBI_TEST_WORKS=100000 pytest -m slow tests/core/records/test_formats.py`` tests as many random
+``IBI_TEST_WORKS=100000 pytest tests/core/records/test_formats.py`` tests as many random
 works as the variable says. ``pytest --snapshot-update`` writes the documents of the examples anew.
 """
 
@@ -34,17 +34,9 @@ def read_xml(name: str, work: Work) -> Any:
     return root
 
 
+@settings(max_examples=int(os.environ.get("IBI_TEST_WORKS", settings.default.max_examples)))
 @given(works)
 def test_every_format_of_any_work_is_valid(work: Work) -> None:
-    for name in SCHEMAS:
-        read_xml(name, work)
-    load_validator().validate(json.loads(WRITE["datacite-json"](work)))
-
-
-@pytest.mark.slow
-@settings(max_examples=int(os.environ.get("IBI_TEST_WORKS", "2000")))
-@given(works)
-def test_every_format_of_very_many_works_is_valid(work: Work) -> None:
     for name in SCHEMAS:
         read_xml(name, work)
     load_validator().validate(json.loads(WRITE["datacite-json"](work)))

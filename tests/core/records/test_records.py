@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from support.metadata import descriptions
 from support.stores import FORMATS, ibip_of, rep_of
 
-from flask_ibi_archive.core.records.formats.oai_dc import format_oai_dc
 from flask_ibi_archive.core.records.record import (
     ELEMENTS,
     FIELDS,
@@ -254,25 +253,3 @@ def test_a_tombstone_is_written_as_it_was_read() -> None:
 
 
 # --- Dublin Core ---------------------------------------------------------------------------------
-
-
-@given(dublin_core)
-def test_the_xml_of_dublin_core_is_well_formed_and_complete(elements: dict[str, Any]) -> None:
-    from xml.etree import ElementTree
-
-    record = parse_record({"rep": A, "metadata": {"dc": elements}})
-    root = ElementTree.fromstring(format_oai_dc(record.metadata.elements))  # type: ignore[union-attr]
-    found = [
-        (
-            child.tag.partition("}")[2],
-            child.text,
-            child.get("{http://www.w3.org/XML/1998/namespace}lang"),
-        )
-        for child in root
-    ]
-    expected = [
-        (name, value, None) if isinstance(value, str) else (name, value["value"], value.get("lang"))
-        for name in ELEMENTS
-        for value in elements.get(name, [])
-    ]
-    assert found == expected

@@ -7,8 +7,7 @@ from support.vectors import load
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import parse_inner_hosts
-from flask_ibi_archive.core.protocol.messages import UrlRequest
-from flask_ibi_archive.core.protocol.relations import NO_VERBS, parse_verb_list
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.answer import (
     MAX_URL,
     NO_ENTRY,
@@ -73,12 +72,6 @@ def test_other_pairs_are_ignored(name: str) -> None:
     answer = answer_with("http://a.br/x")
     pairs = {**answer.pairs, name: ("http://a.br/y",)}
     assert parse_answer(Answer(ARCHIVE, answer.question, pairs)) == parse_answer(answer)
-
-
-def test_a_request_has_the_parts_of_its_question() -> None:
-    verbs = parse_verb_list("GetLastEdition GetFileList")
-    request = Question(IBIP, verbs, "/a%20b.txt").create_request(("192.0.2.1", "10.0.0.1"))
-    assert request == UrlRequest(IBIP, ("192.0.2.1", "10.0.0.1"), "/a%20b.txt", verbs)
 
 
 # --- the URLs to which readers may be redirected ----------------------------------------------

@@ -191,25 +191,6 @@ STATUSES = {
 }
 
 
-def test_a_redirect_contains_what_the_acknowledgment_needs() -> None:
-    pairs = (
-        "ibi {rep X} ibi.metadata {rep M ibip I} url.metadata http://a.br/ã state.metadata Copy "
-        "contenttype.metadata Metadata contenttype Data urlkey K"
-    )
-    _, found = resolve("/X:", None, {"X:": ["", pairs]})
-    assert isinstance(found, Redirect)
-    assert (found.url, found.content_type, found.state) == (
-        "http://a.br/%C3%A3",
-        "Metadata",
-        "Copy",
-    )
-    assert [ibi.text for ibi in found.ibi] == [NAMES["M"], NAMES["I"]]
-    assert (found.source, name_of(found.question)) == (source_of(1), "X:")
-    acknowledgment = found.create_acknowledgment(("192.0.2.1",), "http://urlib.net:80/x")
-    assert acknowledgment is not None
-    assert acknowledgment.url_key == KEY
-
-
 @pytest.mark.rule("R8-03")
 @pytest.mark.parametrize("number", [0, 1], ids=["8.1", "8.2"])
 def test_the_exchanges_of_sections_8_1_and_8_2(number: int) -> None:
@@ -248,18 +229,6 @@ def test_an_answer_of_another_round_is_ignored() -> None:
     assert analysis.add_answer(answer(1, first, f"url.lastedition {FIRST}")) is None
     assert not analysis.has_follow_up()
     assert describe(analysis.finish_round()) == "unknown Y"
-
-
-@pytest.mark.rule("R62-09")
-def test_an_original_is_only_accepted_when_all_archives_have_answered() -> None:
-    analysis = analyse("/X?ibiurl.requireditemstatus=Original")
-    assert analysis.waits_for_all
-    assert not analysis.has_redirect()
-    pairs = f"url {FIRST} state Original"
-    assert analysis.add_answer(answer(0, analysis.questions[0], pairs)) is None
-    assert analysis.has_redirect()
-    assert isinstance(analysis.finish_round(), Redirect)
-    assert not analyse("/X").waits_for_all
 
 
 @pytest.mark.parametrize(
