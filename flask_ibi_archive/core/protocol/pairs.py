@@ -130,14 +130,16 @@ def encode_value(value: str) -> str:
     return quote(to_bytes(value), safe=_PLAIN)
 
 
-def encode_url(url: str) -> str:
-    """Encode a URL or path for a query string, but do not encode %XX again.
+def encode_url(url: str, plain: str = _PLAIN) -> str:
+    """Encode a URL or path, by default for a query string, but do not encode %XX again.
 
     Only a malformed "%" becomes %25. Erratum: according to Table 4.1, every "%" becomes %25. The
     examples of [R] contradict this rule.
+
+    :param plain: the characters that are not encoded, except letters, digits and "-._~".
     Source: [R] Examples 6.9, 8.1 and 8.2.
     """
-    return quote(to_bytes(_LONE_PERCENT.sub("%25", url)), safe=_PLAIN + "%")
+    return quote(to_bytes(_LONE_PERCENT.sub("%25", url)), safe=plain + "%")
 
 
 def list_candidate_paths(filepath: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 from flask_ibi_archive.core.identifiers.grammar import (
     MAX_LENGTH,
@@ -29,7 +29,7 @@ from flask_ibi_archive.core.identifiers.grammar import (
 from flask_ibi_archive.core.identifiers.parse import explain_refusal, suggest_identifier
 from flask_ibi_archive.core.protocol import relations
 from flask_ibi_archive.core.protocol.languages import LanguageRange
-from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_url, to_bytes
+from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_url
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import MalformedPersistentUrl, Reason, RefusedText
 
@@ -71,9 +71,8 @@ _OLD_METADATA = re.compile(r"\?|%3F(?=&|\Z)", re.IGNORECASE)
 
 # RFC 3986: the characters that a path or a query may contain without percent-encoding. Letters,
 # digits and "-._~" are allowed too.
-_PATH_CHARACTERS = "/:@!$&'()*+,;=%"
+_PATH_CHARACTERS = "/:@!$&'()*+,;="
 _QUERY_CHARACTERS = _PATH_CHARACTERS + "?"
-_LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 
 _EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
 
@@ -192,8 +191,8 @@ def _suggest(reason: Reason) -> str | None:
 
 def _parse_parts(target: str) -> PersistentUrl:
     head, mark, query = target[: MAX_TARGET + 1].partition("#")[0].partition("?")
-    path = _encode(head, _PATH_CHARACTERS)
-    query = _encode(query, _QUERY_CHARACTERS)
+    path = encode_url(head, _PATH_CHARACTERS)
+    query = encode_url(query, _QUERY_CHARACTERS)
     if len(target) > MAX_TARGET or len(path) + len(mark) + len(query) > MAX_TARGET:
         raise RefusedText("url_too_long", limit=MAX_TARGET)
     # Each decoded byte becomes one character, because _cut_path needs the number of decoded bytes.
@@ -220,11 +219,6 @@ def _parse_parts(target: str) -> PersistentUrl:
     if len(encode_url(path)) > MAX_PATH:
         raise RefusedText("path_too_long", limit=MAX_PATH)
     return PersistentUrl(ibi, verbs, path, requires_original, passed_query)
-
-
-def _encode(text: str, plain: str) -> str:
-    """Percent-encode a text. The characters in ``plain`` and existing %XX are not encoded."""
-    return quote(to_bytes(_LONE_PERCENT.sub("%25", text)), safe=plain)
 
 
 def _to_text(decoded: str) -> str:
@@ -347,7 +341,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
         error is impossible for a parsed URL.
     Source: [R] 6.1, Table 6.1.
     """
-    path = _encode(url.path, _PATH_CHARACTERS)
+    path = encode_url(url.path, _PATH_CHARACTERS)
     modifier = "".join([_format_sign(step) for step in url.verbs.relation.steps])
     if path and not modifier and url.ibi.form is not Form.REP:
         read = _find_identifier(unquote_to_bytes(url.ibi.text + path).decode("iso-8859-1"))
@@ -365,7 +359,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
         # Without this empty pair, a pair whose name begins with "?" would be parsed as "??".
         if not pairs and _OLD_METADATA.match(url.passed_query):
             pairs.append("")
-        pairs.append(_encode(url.passed_query, _QUERY_CHARACTERS))
+        pairs.append(encode_url(url.passed_query, _QUERY_CHARACTERS))
     return add_query(f"/{url.ibi.text}{modifier}{path}", "&".join(pairs))
 
 
