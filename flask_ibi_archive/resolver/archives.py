@@ -721,11 +721,6 @@ class ArchiveList:
     minters: Mapping[str, Sequence[int]] = field(default_factory=dict)
     ends_at: float = 0.0
 
-    @property
-    def has_claims(self) -> bool:
-        """Whether an Archive publishes claims."""
-        return self.ends_at < inf
-
 
 class ArchiveListReader:
     """Reads the list of Archives, and what is known about names. Thread-safe and fork-safe.

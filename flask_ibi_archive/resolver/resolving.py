@@ -290,7 +290,7 @@ class Resolution:
         this process has no Archive.
     :param documents: reads the document registry. None if the resolver has none.
     :param trace: a function that receives each trace event.
-    :param look_up: reads what is known about further identifiers. None if nobody publishes claims.
+    :param look_up: reads what is known about further identifiers.
     :param clock: returns the time in seconds.
     """
 
@@ -303,7 +303,7 @@ class Resolution:
     own: LocalArchive | None = None
     documents: ReadDocuments | None = None
     trace: Trace | None = None
-    look_up: LookUp | None = None
+    look_up: LookUp = lambda identifiers: {}
     clock: Callable[[], float] = monotonic
 
     def __post_init__(self) -> None:
@@ -393,7 +393,7 @@ class Resolution:
         :raises NotReady: if the database does not answer.
         """
         missing = [one.ibi for one in questions if one.ibi.text not in self.known]
-        if missing and self.look_up is not None:
+        if missing:
             self.known.update(self.look_up(missing))
         for question in questions:
             known = self.known.get(question.ibi.text, NOTHING)
@@ -767,7 +767,6 @@ class ResolverService:
         """
         ibi = request.wanted.ibi
         archives, known = self._look_up([ibi])
-        has_claims = archives.has_claims
         resolution = Resolution(
             request,
             archives,
@@ -778,10 +777,10 @@ class ResolverService:
             own,
             None if self.document_registry is None else self.document_registry.list_answers,
             trace,
-            look_up=(lambda further: self._look_up(further)[1]) if has_claims else None,
+            look_up=lambda further: self._look_up(further)[1],
         )
         outcome, archive = resolution.run()
-        if has_claims and random() < claims.SHARE:
+        if random() < claims.SHARE:
             self._audit(ibi, archives, known[ibi.text], own)
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, ibi)
