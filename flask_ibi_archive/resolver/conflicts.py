@@ -29,7 +29,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 import sqlalchemy as sa
 from flask import Blueprint, Response, request
@@ -46,7 +45,6 @@ from flask_ibi_archive.server.web import responses
 from flask_ibi_archive.server.web.alerts import CONFLICTS, VARY, unready_response
 from flask_ibi_archive.server.web.hooks import NUMBER, add_page
 from flask_ibi_archive.server.web.requests import current_resolver, read_query, request_root
-from flask_ibi_archive.server.web.texts import gettext
 from flask_ibi_archive.signals import Notice, Notifier, conflict_found
 
 log = logging.getLogger(__name__)
@@ -461,8 +459,8 @@ def _send(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> bool:
 
 # --- pages ---------------------------------------------------------------------------------------
 
-#: The number of conflicts on a page.
-PAGE = 50
+#: The maximum number of conflicts on a page. The command lists all.
+MAX_SHOWN = 1000
 #: The choices of conflicts, with their conditions. The first one is the default.
 CHOICES: Mapping[str, tuple[Any, ...]] = {"open": (IS_OPEN,), "ended": (IS_ENDED,), "all": ()}
 FORMATS = ("html", "json")
@@ -471,7 +469,7 @@ FORMATS = ("html", "json")
 def add_conflict_pages(blueprint: Blueprint) -> None:
     """Add the routes of the pages to a blueprint."""
     add_page(blueprint, "conflicts", CONFLICTS, show_conflicts)
-    add_page(blueprint, "conflict", f"{CONFLICTS}/<{NUMBER}:number>", show_conflict)
+    add_page(blueprint, "conflict", f"{CONFLICTS}/<{NUMBER}:number>", show_conflicts)
 
 
 def describe_conflict(conflict: FoundConflict) -> dict[str, Any]:
@@ -493,68 +491,33 @@ def describe_conflict(conflict: FoundConflict) -> dict[str, Any]:
     }
 
 
-def show_conflicts() -> Response:
-    """Show conflicts, the newest first: ``?state=open|ended|all``, ``?format=html|json``."""
-    values = read_query()
-    format, choice, before = _read_format(values), values.get("state", "open"), values.get("before")
-    if format not in FORMATS or choice not in CHOICES or not (before or "0").isdecimal():
-        expected = "state=open|ended|all, format=html|json, before=NUMBER"
-        return responses.error_response(400, f"the query is wrong; it may contain {expected}")
-    conditions = [*CHOICES[choice], *([Conflict.id < int(before[:18])] if before else [])]
-    try:
-        found = current_resolver().database.read(
-            lambda connection: list_conflicts(connection, *conditions, limit=PAGE + 1)
-        )
-    except NotReady as error:
-        return unready_response(error)
-    shown = found[:PAGE]
-    after = {"state": choice, "before": str(shown[-1].id)} if len(found) > PAGE else None
-    if format == "json":
-        query = None if after is None else urlencode({**after, "format": "json"})
-        next_url = None if query is None else f"{_find_base()}{CONFLICTS}?{query}"
-        listed = [describe_conflict(conflict) for conflict in shown]
-        return _json_response({"conflicts": listed, "next": next_url})
-    return _page(
-        "conflicts",
-        choice=choice,
-        conflicts=shown,
-        next=None if after is None else urlencode(after),
-        is_continued=before is not None,
-    )
+def show_conflicts(number: int | None = None) -> Response:
+    """Show the newest conflicts, ``?state=open|ended|all``, or one; ``?format=html|json``.
 
-
-def show_conflict(number: int) -> Response:
-    """Show one conflict as page or JSON.
-
-    :param number: the id of the conflict.
+    :param number: the id of the only conflict to show.
     """
-    format = _read_format(read_query())
-    if format not in FORMATS:
-        return responses.error_response(400, "the format is unknown; use format=html or json")
+    values = read_query()
+    accepted = request.accept_mimetypes.best_match(["text/html", "application/json"])
+    format = values.get("format", "json" if accepted == "application/json" else "html")
+    choice = values.get("state", "open")
+    if format not in FORMATS or choice not in CHOICES:
+        expected = "state=open|ended|all, format=html|json"
+        return responses.error_response(400, f"the query is wrong; it may contain {expected}")
+    conditions = CHOICES[choice] if number is None else (Conflict.id == number,)
     try:
         found = current_resolver().database.read(
-            lambda connection: list_conflicts(connection, Conflict.id == number)
+            lambda connection: list_conflicts(connection, *conditions, limit=MAX_SHOWN)
         )
     except NotReady as error:
         return unready_response(error)
-    if found:
-        if format == "json":
-            return _json_response(describe_conflict(found[0]))
-        return _page("conflict", conflict=found[0], base=_find_base())
-    if format == "json":
+    if number is not None and not found:
         return responses.error_response(404, "there is no conflict with this number")
-    return _page(
-        "message",
-        404,
-        heading=gettext("There is no conflict with this number"),
-        advice=gettext("Look it up in the list of all conflicts."),
-    )
-
-
-def _read_format(values: Mapping[str, str]) -> str:
-    """Return the format in the URL, or else the one that the client prefers."""
-    accepted = request.accept_mimetypes.best_match(["text/html", "application/json"])
-    return values.get("format", "json" if accepted == "application/json" else "html")
+    if format == "json":
+        listed = [describe_conflict(conflict) for conflict in found]
+        return _json_response({"conflicts": listed} if number is None else listed[0])
+    if number is None:
+        return _page("conflicts", choice=choice, conflicts=found)
+    return _page("conflict", conflict=found[0], base=_find_base())
 
 
 def _find_base() -> str:

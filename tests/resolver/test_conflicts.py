@@ -37,7 +37,6 @@ from flask_ibi_archive.resolver.claims import ReadingStore, list_due, read_resul
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.conflicts import (
     MAX_LISTED,
-    PAGE,
     RETRY,
     FoundConflict,
     find_open_conflict,
@@ -451,9 +450,8 @@ def look_json(app: Flask, query: str) -> Any:
 
 @pytest.mark.parametrize(
     ("query", "shown"),
-    [("?", [3, 2]), ("?state=ended", [1]), ("?state=all", [3, 2, 1]),
-     ("?state=all&before=2", [1]), ("?before=1", [])],
-)  # fmt: skip
+    [("?", [3, 2]), ("?state=ended", [1]), ("?state=all", [3, 2, 1])],
+)
 def test_the_list_shows_the_conflicts_of_a_state(app: Flask, query: str, shown: list[int]) -> None:
     page = Page(look(app, query, Accept="text/html").text)
     links = [urlsplit(link).path for link in page.links]
@@ -461,7 +459,7 @@ def test_the_list_shows_the_conflicts_of_a_state(app: Flask, query: str, shown: 
         link for link in links if link.startswith(f"{PATH}/")
     ]
     listed = look_json(app, f"{query}&format=json")
-    assert listed == {"conflicts": [ALL[number] for number in shown], "next": None}
+    assert listed == {"conflicts": [ALL[number] for number in shown]}
 
 
 def test_the_page_of_a_conflict_names_both_archives(app: Flask) -> None:
@@ -482,21 +480,9 @@ def test_the_page_of_a_conflict_names_both_archives(app: Flask) -> None:
         assert look_json(app, f"/{number}?format=json") == expected
 
 
-def test_a_long_list_has_pages(app: Flask) -> None:
-    note(resolver_of(app), *[(f"doi:10.1000/{number}", 1, 2) for number in range(2 * PAGE - 2)])
-    query, found = "?format=json", []
-    while query:
-        listed = look_json(app, query)
-        found.append([conflict["id"] for conflict in listed["conflicts"]])
-        query = (listed["next"] or "").removeprefix(BASE)
-    assert [len(page) for page in found] == [PAGE, PAGE]
-    [next_link] = [link for link in Page(look(app).text).links if "before=" in link]
-    assert f"{PATH}/2" in Page(look(app, next_link.removeprefix(PATH)).text).links
-
-
 @pytest.mark.parametrize(
     ("query", "status"),
-    [("?state=other", 400), ("?format=xml", 400), ("?before=x", 400), ("/4?format=json", 404),
+    [("?state=other", 400), ("?format=xml", 400), ("/4?format=json", 404),
      ("/" + "9" * 40, 400)],
 )  # fmt: skip
 def test_wrong_requests_have_a_status(app: Flask, query: str, status: int) -> None:
