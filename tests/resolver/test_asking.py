@@ -12,30 +12,24 @@ from typing import Any
 import pycurl
 import pytest
 from support.archive_servers import (
-    KNOWN,
     LIMIT,
-    QUESTION,
-    SECRET,
-    SHORT,
     THE_END,
     MakeFanOut,
     Server,
     Servers,
-    all_of,
-    ask_and_hear,
-    at,
     hangs,
     http,
-    one_of,
-    reason_of,
     says,
 )
 from support.clocks import Clock
 from support.loopback import PATIENCE, nobody, raw, sends
 from support.vectors import load
 
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
 from flask_ibi_archive.core.protocol.pairs import Pair
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
+from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.resolver import asking
 from flask_ibi_archive.resolver.archives import Archive
 from flask_ibi_archive.resolver.asking import (
@@ -47,6 +41,7 @@ from flask_ibi_archive.resolver.asking import (
     Failure,
     FanOut,
     Reply,
+    ReplyQueue,
     Target,
 )
 from flask_ibi_archive.server.http.transport import CUT_OFF
@@ -54,6 +49,54 @@ from flask_ibi_archive.server.http.transport import CUT_OFF
 HERE = "127.0.0.1"
 PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+
+#: Seconds until a hanging Archive times out in a test.
+SHORT = 0.1
+#: A part of each request, which must not appear in messages.
+SECRET = "clientinformation.ipaddress=150.163.2.175"
+KNOWN = "state Original\r\nurl http://a.br/b"
+
+
+#: A question whose content does not matter.
+QUESTION = Question(parse_identifier("a.br/x/2001/01.01.00.00"), NO_VERBS)
+
+
+def at(address: str, target: str = f"/a/b?{SECRET}", number: int = 1) -> Target:
+    """Return a request to the Archive at an address.
+
+    :param number: the id of the Archive.
+    """
+    return Target(Archive(number, "a/b", address), f"http://{address}{target}", QUESTION)
+
+
+def all_of(replies: ReplyQueue) -> list[Reply | Failure]:
+    """Return all results."""
+    found = []
+    while (result := replies.get(PATIENCE)) is not None:
+        found.append(result)
+    assert not replies.pending
+    return found
+
+
+def one_of(replies: ReplyQueue) -> Reply | Failure:
+    """Return the only result."""
+    (found,) = all_of(replies)
+    return found
+
+
+def reason_of(replies: ReplyQueue) -> str:
+    """Return the reason of the only result, a failure."""
+    found = one_of(replies)
+    assert isinstance(found, Failure)
+    assert SECRET not in found.reason
+    assert "\n" not in found.reason
+    return found.reason
+
+
+def ask_and_hear(asks: FanOut, *hosts: Server) -> None:
+    """Send a request to some servers and check that each answers."""
+    for result in all_of(asks.ask([at(one.address) for one in hosts], PATIENCE)):
+        assert isinstance(result, Reply), result
 
 
 # --- answers -------------------------------------------------------------------------------------

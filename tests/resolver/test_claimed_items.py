@@ -35,7 +35,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import archives as archives_module
 from flask_ibi_archive.resolver.conflicts import update_conflicts
-from flask_ibi_archive.resolver.tables import FollowedArchive, RegisteredArchive
+from flask_ibi_archive.resolver.tables import FollowedArchive
 
 LATER = FIRST + timedelta(days=400)
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
@@ -90,30 +90,6 @@ def test_the_claim_that_was_read_first_leads_the_reader(run: Run) -> None:
     assert archives[2].questions == []
     archives[1].table[X] = f"ibi {{rep {X}}}"
     assert told(resolver.resolve(wants(X))) == THERE
-
-
-def test_claims_that_were_read_first_together_are_ordered_by_prefix_then_by_inclusion(
-    run: Run,
-) -> None:
-    resolver, _ = run({}, {}, {})
-    mine, other = "a.br/own/2001/01.01.00.00", X
-    store_claims(resolver.database, {number: {mine: ORIG, other: ORIG} for number in (1, 2, 3)})
-    archive = update(RegisteredArchive)
-    with resolver.database.writing() as connection:
-        service = "a.br/own/2000/01.01.00.02"
-        connection.execute(archive.where(RegisteredArchive.id == 2).values(service_ibi=service))
-        connection.execute(archive.where(RegisteredArchive.id == 1).values(included_at=LATER))
-
-    def order(ibi: str, prefix: str) -> list[int]:
-        read = resolver.archive_list.read
-        _, known = resolver.database.read(lambda connection: read(connection, [ibi], [prefix]))
-        return [claimant.archive_id for claimant in known[ibi].claimants]
-
-    assert order(mine, "a.br/own") == [2, 3, 1]
-    assert order(other, "a.br/x") == [2, 3, 1]
-    store_claims(resolver.database, {2: {Y: COPY}, 3: {Y: GONE}})
-    store_claims(resolver.database, {1: {Y: ORIG}}, since=LATER)
-    assert order(Y, "a.br/y") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("state", [COPY, GONE])

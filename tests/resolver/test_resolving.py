@@ -12,17 +12,12 @@ from support.archive_servers import Servers, http
 from support.loopback import PATIENCE
 from support.registries import a_registry, a_request
 from support.resolving import (
-    ORIGINAL,
-    URL_KEY,
-    USER,
     Run,
-    Table,
     TableArchive,
     X,
     Y,
     Z,
     archives_of,
-    goes_on,
     include,
     leads,
     resolver_over,
@@ -35,7 +30,6 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingP
 from flask_ibi_archive.core.resolution.persistent_url import format_persistent_target
 from flask_ibi_archive.resolver import asking, resolving
 from flask_ibi_archive.resolver.resolving import (
-    Acknowledged,
     Asked,
     ResolverService,
     Skipped,
@@ -73,22 +67,6 @@ def of_kind(events: list[TraceEvent], kind: type[Any]) -> list[Any]:
 
 
 # --- rounds --------------------------------------------------------------------------------------
-
-
-@pytest.mark.rule("R62-05")
-def test_every_archive_is_asked_every_question_once(run: Run) -> None:
-    nothing: Table = {}
-    resolver, archives = run(nothing, {f"{X}!:": goes_on(Y)}, nothing)
-    outcome, events = traced(resolver, f"{X}!:{ORIGINAL}")
-    assert isinstance(outcome, Alert)
-    assert outcome.kind is AlertKind.UNKNOWN
-    for archive in archives:
-        assert archive.questions == [f"{X}!:", f"{Y}!:"]
-    asked = of_kind(events, Asked)
-    assert [event.target.archive.address for event in asked] == [
-        one.address for one in archives
-    ] * 2
-    assert not [event for event in asked if event.is_first]
 
 
 # --- where items were found -----------------------------------------------------------------------
@@ -149,22 +127,6 @@ def test_an_archive_that_is_overloaded_is_skipped_but_not_one_that_refuses_a_que
 
 
 # --- acknowledgments -----------------------------------------------------------------------------
-
-
-@pytest.mark.rule("R62-13")
-def test_only_the_archive_of_the_url_gets_the_acknowledgment(run: Run) -> None:
-    resolver, [one, other] = run({X: ""}, {X: leads(HERE)})
-    outcome, events = traced(resolver, X)
-    assert isinstance(outcome, Redirect)
-    thanks = other.was_thanked()
-    assert (thanks.url, thanks.url_key, thanks.state) == (HERE, URL_KEY, "Original")
-    assert thanks.client_addresses == (USER,)
-    assert thanks.persistent_url == f"http://urlib.net:80/{X}"
-    [told] = of_kind(events, Acknowledged)
-    assert told.url == f"http://{other.address}{other.asked[-1]}"
-    resolver.close()
-    assert one.thanks.empty()
-    assert other.thanks.empty()
 
 
 def test_an_acknowledgment_is_shortened_to_the_maximum_length(run: Run) -> None:

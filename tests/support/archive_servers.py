@@ -10,11 +10,7 @@ from queue import SimpleQueue
 from threading import Semaphore, Thread
 from typing import TypeAlias
 
-from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.relations import NO_VERBS
-from flask_ibi_archive.core.resolution.answer import Question
-from flask_ibi_archive.resolver.archives import Archive
-from flask_ibi_archive.resolver.asking import Failure, FanOut, Reply, ReplyQueue, Target
+from flask_ibi_archive.resolver.asking import FanOut
 from support.loopback import PATIENCE
 
 #: A function that returns the answer to a request with a target and a head. None means: wait for
@@ -154,50 +150,3 @@ MakeFanOut: TypeAlias = Callable[..., FanOut]
 
 #: Maximum size of an answer in bytes.
 LIMIT = 1000
-#: Seconds until a hanging Archive times out in a test.
-SHORT = 0.1
-#: A part of each request, which must not appear in messages.
-SECRET = "clientinformation.ipaddress=150.163.2.175"
-KNOWN = "state Original\r\nurl http://a.br/b"
-
-
-#: A question whose content does not matter.
-QUESTION = Question(parse_identifier("a.br/x/2001/01.01.00.00"), NO_VERBS)
-
-
-def at(address: str, target: str = f"/a/b?{SECRET}", number: int = 1) -> Target:
-    """Return a request to the Archive at an address.
-
-    :param number: the id of the Archive.
-    """
-    return Target(Archive(number, "a/b", address), f"http://{address}{target}", QUESTION)
-
-
-def all_of(replies: ReplyQueue) -> list[Reply | Failure]:
-    """Return all results."""
-    found = []
-    while (result := replies.get(PATIENCE)) is not None:
-        found.append(result)
-    assert not replies.pending
-    return found
-
-
-def one_of(replies: ReplyQueue) -> Reply | Failure:
-    """Return the only result."""
-    (found,) = all_of(replies)
-    return found
-
-
-def reason_of(replies: ReplyQueue) -> str:
-    """Return the reason of the only result, a failure."""
-    found = one_of(replies)
-    assert isinstance(found, Failure)
-    assert SECRET not in found.reason
-    assert "\n" not in found.reason
-    return found.reason
-
-
-def ask_and_hear(asks: FanOut, *hosts: Server) -> None:
-    """Send a request to some servers and check that each answers."""
-    for result in all_of(asks.ask([at(one.address) for one in hosts], PATIENCE)):
-        assert isinstance(result, Reply), result

@@ -50,7 +50,6 @@ def next_suffix_date(
 
 
 TABLE_6_2 = load("distributor.json")
-CHANGES = load("distributor_changes.json")["calls"]
 
 NOW = Fraction(1287588115996, 1000)
 lasts = st.one_of(
@@ -94,17 +93,6 @@ def test_table_6_2_is_reproduced() -> None:
         assert last == Fraction(row["date"])
         assert wait == max(Fraction(row["creation"]) - now, 0)
         assert build_repository_suffix(last) == row["suffix"]
-
-
-@pytest.mark.rule("G6-17", "G6-18")
-@pytest.mark.parametrize("calls", CHANGES)
-def test_the_granularity_may_differ_and_change(calls: list[dict[str, str]]) -> None:
-    last = None
-    for call in calls:
-        now, granularity = Fraction(call["now"]), parse_granularity(call["granularity"])
-        last, wait = next_suffix_date(now, last, granularity)
-        assert last == Fraction(call["date"])
-        assert wait == max(Fraction(call["creation"]) - now, 0)
 
 
 @pytest.mark.rule("G6-16", "G6-17", "G6-18", "G6-20")

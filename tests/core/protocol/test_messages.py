@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import identifier_strategies as some
-from support.stores import MemoryCatalogue, make_facts, moment_of, rep_of
-from support.vectors import FOLDER, load
+from support.vectors import load
 from support.verb_lists import VERB_LISTS
 
 from flask_ibi_archive.core.identifiers.grammar import Form, canonical_address
@@ -24,9 +23,8 @@ from flask_ibi_archive.core.protocol.messages import (
     format_request,
     parse_request,
 )
-from flask_ibi_archive.core.protocol.pairs import decode_query_string, decode_url, parse_pairs
+from flask_ibi_archive.core.protocol.pairs import decode_query_string, decode_url
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
-from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.errors import PeerProtocolError
 
 VECTORS = load("core/messages.json")
@@ -35,11 +33,6 @@ REQUESTS = {
     for request in load("messages.json")["requests"]
 }
 EXAMPLES = {example["source"]: example for example in load("resolution/examples.json")}
-CASE_QUERIES = sorted(
-    request["query"]
-    for path in FOLDER.glob("archive/*/case.json")
-    for request in load(f"archive/{path.parent.name}/case.json")["requests"]
-)
 REP = parse_identifier("sid.inpe.br/mtc-m19/2013/09.04.12.27.57")
 IBIP = parse_identifier("8JMKD3MGP7W/3EPGUE5")
 LEGACY = parse_identifier("83LX3pFwXQZeBBx/hwiTk")
@@ -104,13 +97,6 @@ def test_the_requests_of_chapter_8_are_read_and_written_again(case: dict[str, An
     )
     assert f"urlkey={found.url_key}" in query.split("&")
     assert format_request(found) == query
-
-
-@pytest.mark.parametrize("query", CASE_QUERIES)
-def test_the_requests_of_the_reference_answers_are_written_and_read_again(query: str) -> None:
-    request = read(query)
-    assert isinstance(request, UrlRequest)
-    assert read(format_request(request)) == request
 
 
 # --- reading and writing -------------------------------------------------------------------------
@@ -207,27 +193,3 @@ def test_each_request_has_its_answer_and_only_acknowledgments_are_taken() -> Non
     ):
         assert build_response(read(query), lambda _: [], taken.append) == answer
     assert taken == [*map(read, acknowledged)]
-
-
-@pytest.mark.rule("R4-12")
-def test_the_answer_is_sorted_with_one_pair_per_line() -> None:
-    x, y = rep_of(0), rep_of(1)
-    metadata = {"url": "https://m.example/üx"}
-    records = [
-        {"rep": x, "ibip": "8JMKD3MGP8W/35MME4E", "timestamp": moment_of(1), "next_edition": y},
-        {"rep": y, "timestamp": moment_of(2), "metadata": metadata},
-    ]
-    facts = make_facts("a.example", rep_of(9), None, filter_url_list=False)
-    request = read(URL_REQUEST.replace(str(IBIP), x))
-    world = MemoryCatalogue(records)
-    text = build_response(
-        request, lambda asked: answer_url_request(world, asked, facts, lambda item: "1234567890-0")
-    )
-    lines = text.split("\r\n")
-    names = [line.partition(" ")[0] for line in lines]
-    assert names == sorted(names) == [pair.name for pair in parse_pairs(text)]
-    assert text.isascii()
-    assert not text.endswith("\n")
-    assert f"ibi {{rep {x} ibip 8JMKD3MGP8W/35MME4E}}" in lines
-    assert "ibi.platformsoftware {}" in lines
-    assert "url.lastedition.metadata https://m.example/%C3%BCx" in lines

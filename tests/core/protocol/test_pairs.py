@@ -44,7 +44,7 @@ TEXTS = st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogatees
 # --- lists of pairs ------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("R4-15")
+@pytest.mark.rule("R4-12", "R4-15")
 @pytest.mark.parametrize("path", sorted((FOLDER / "archive").glob("*/answer*.txt")))
 def test_an_answer_of_the_document_is_read_and_written_again(path: Path) -> None:
     answer = path.read_bytes()

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from link_header import parse
 from msgspec.structs import replace
-from signposting.linkheader import find_signposting_http_link
 from support.metadata import make, works
 from support.vectors import load
 
-from flask_ibi_archive.core.records.description import Name
 from flask_ibi_archive.core.records.page_head import (
     MAX_HEADER,
     Link,
@@ -76,35 +74,6 @@ THESIS = replace(
     ),
     files=(WorkFile("a.pdf", "http://example.org/a.pdf", "application/pdf"),),
 )
-
-
-def test_the_package_signposting_reads_the_header() -> None:
-    people = (
-        Name("Reis", "Rui", "0000-0001-2345-6789", "person"),
-        Name("INPE", kind="organisation", ror="https://ror.org/04xbn6x09"),
-        Name("Sá", "Edu", kind="person", lattes="1234567890123456"),
-    )
-    work = replace(THESIS, creators=people)
-    header = format_link_header(list_item_links(work, METADATA))
-    found = find_signposting_http_link([header], work.page_url)
-    assert found.citeAs is not None
-    assert found.citeAs.target == work.url
-    assert found.license is not None
-    assert found.license.target == work.licence_url
-    assert {one.target for one in found.authors} == {
-        "https://orcid.org/0000-0001-2345-6789",
-        "https://ror.org/04xbn6x09",
-        "http://lattes.cnpq.br/1234567890123456",
-    }
-    assert [(one.target, str(one.type)) for one in found.items] == [
-        ("http://example.org/a.pdf", "application/pdf")
-    ]
-    assert {(one.target, one.type and str(one.type)) for one in found.describedBy} == {
-        *METADATA.items()
-    }
-    assert {one.target for one in found.types} == {
-        "https://schema.org/AboutPage", "https://schema.org/Thesis",
-    }  # fmt: skip
 
 
 def test_a_header_contains_the_links_that_fit() -> None:
