@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
@@ -137,45 +137,6 @@ def python(
         check=False,
     )
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
-
-
-def start_together(
-    script: Path, *calls: Sequence[object], here: Callable[[], object] = lambda: None
-) -> list[tuple[str, str]]:
-    """Run a script in several processes that begin their work at the same moment.
-
-    :param script: prints "ready", reads a line, then begins its work.
-    :param calls: the arguments of each process.
-    :param here: called in this process at the same moment.
-    :returns: the standard output (after "ready") and the standard error of each process.
-    """
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(script), *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
-            text=True,
-        )
-        for arguments in calls
-    ]
-    try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in processes:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        here()
-        ends = [process.communicate(timeout=PATIENCE) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
-    assert [process.returncode for process in processes] == [0] * len(processes)
-    return ends
 
 
 @contextmanager

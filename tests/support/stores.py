@@ -1,26 +1,24 @@
 """Random stores of items, and a second, simple implementation of the URL list for comparison.
 
 The slow :class:`MemoryCatalogue` contains import records: it follows editions one by one, and joins
-the translations that the records name. :func:`expect_url_list` builds the URL list as in the
-specification: it tries every relation of the grammar.
+the translations that the records name.
 """
 
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from ipaddress import ip_address, ip_network
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue_items import File, OwnMetadata, Scope
-from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
+from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import (
     SHAPES,
     VerbList,
@@ -240,89 +238,6 @@ def step(place: Place, letter: str, parameter: str | None) -> Place | None:
     if metadata.state == "Deleted":
         return None
     return Place(metadata, None, parameter, item if parameter else None)
-
-
-def every_relation(
-    languages: Iterable[str], formats: Iterable[str]
-) -> Iterator[tuple[tuple[str, str | None], ...]]:
-    """Yield every relation of the grammar, with every language and format."""
-    parameters = {"u": [None], "t": [None, *languages], "m": [None, *formats]}
-    for shape in SHAPES:
-        for chosen in product(*(parameters[letter] for letter in shape)):
-            yield tuple(zip(shape, chosen, strict=True))
-
-
-NAMES = {"u": ".lastedition", "t": ".translation", "m": ".metadata"}
-
-
-def name_of(relation: tuple[tuple[str, str | None], ...]) -> str:
-    return "".join(
-        NAMES[letter] + (f"({parameter})" if parameter else "") for letter, parameter in relation
-    )
-
-
-def is_answered(name: str, patterns: Iterable[str] | None) -> bool:
-    """Return whether a pattern of the setting IBI_RELATIONS matches a relation."""
-    if patterns is None:
-        return True
-    return any(
-        re.fullmatch(re.escape(pattern).replace(r"\(\*\)", r"\([^)]+\)"), name)
-        for pattern in patterns
-    )
-
-
-def expect_url_list(
-    world: MemoryCatalogue,
-    request: UrlRequest,
-    *,
-    address: str,
-    service: str,
-    key: str,
-    patterns: Iterable[str] | None = None,
-    follow: bool = True,
-) -> list[UrlPair]:
-    """Return the whole URL list according to the specification."""
-    item = world.find(request.ibi.text, Scope(follow_editions=follow))
-    if item is None:
-        return []
-    pairs: list[UrlPair] = [
-        ("archiveaddress", address),
-        ("ibi", list_ibi_words(item.rep, item.ibip)),
-        ("ibi.archiveservice", ("rep", service)),
-        ("ibi.platformsoftware", ()),
-    ]
-    if item.state == "Deleted":
-        return [*pairs, ("state", "Deleted"), ("timestamp", as_text(item.timestamp))]
-    pairs.append(("urlkey", key))
-    following = item.next_edition()
-    if following is not None:
-        pairs.append(("ibi.nextedition", list_ibi_words(following.rep, following.ibip)))
-    for relation in every_relation(LANGUAGES, FORMATS):
-        places = [Place(item)]
-        for letter, parameter in relation:
-            reached = [step(place, letter, parameter) for place in places]
-            places = [place for place in reached if place is not None]
-        name = name_of(relation)
-        places = [place for place in places if place.has_format and is_answered(name, patterns)]
-        if not places:
-            continue
-        [place] = places
-        if name and place.own is None:
-            pairs.append(("ibi" + name, list_ibi_words(place.item.rep, place.item.ibip)))
-        seen = see(place, request, f"http://{address}")
-        if seen is not None:
-            url, content_type, state, moment = seen
-            pairs += [
-                ("url" + name, url),
-                ("contenttype" + name, content_type),
-                ("state" + name, state),
-                ("timestamp" + name, as_text(moment)),
-            ]
-    return pairs
-
-
-def as_text(moment: datetime | None) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""
 
 
 def see(

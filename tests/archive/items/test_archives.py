@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of, everything_in
-from support.commands import start_together
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -124,12 +123,10 @@ def test_an_app_may_start_before_its_Archive_is_there(
 
 @pytest.mark.postgresql
 @pytest.mark.no_tables
-def test_processes_at_once_create_one_archive(uri: str, new_app: NewApp, tmp_path: Path) -> None:
-    ends = start_together(Path(__file__).with_name("archive_process.py"), *[(uri, tmp_path)] * 2)
-    assert [err for _, err in ends] == ["", ""]
-    printed = [out.split() for out, _ in ends]
-    assert sorted(created for *_, created in printed) == ["False", "True"]
-    assert len({(rep, ibip) for rep, ibip, _ in printed}) == 1
-    archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None))
-    assert archive.served().service_ibi == printed[0][0]
-    assert len(rows(archive, "SELECT * FROM ibi_item")) == 1
+def test_two_at_once_create_one_archive(new_app: NewApp) -> None:
+    archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None)) for _ in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        ends = [*threads.map(Archive.init, archives)]
+    assert sorted(created for _, created in ends) == [False, True]
+    assert ends[0][0] == ends[1][0]
+    assert len(rows(archives[0], "SELECT * FROM ibi_item")) == 1

@@ -6,13 +6,14 @@ import hashlib
 import io
 import re
 from collections.abc import Callable
+from datetime import date
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 from support.archives import SERVICE, import_records
 from support.operations import record_of, view_of
 from werkzeug.datastructures import FileStorage
@@ -44,6 +45,17 @@ def test_the_first_file_is_the_target(archive: Archive, tmp_path: Path) -> None:
     for file in view.record.files:
         assert file.sha256 == hashlib.sha256(file.path.encode()).hexdigest()
         assert archive.files_folder.path(file.sha256).read_text() == file.path
+
+
+@pytest.mark.only_on("postgresql")
+def test_dates_do_not_depend_on_the_style_of_the_database(uri: str, archive: Archive) -> None:
+    name = make_url(uri).database
+    with archive.database.writing() as connection:
+        connection.execute(text(f"ALTER DATABASE \"{name}\" SET DateStyle = 'German, DMY'"))
+    archive.database.close()  # the setting is for new sessions
+    record = record_of(archive, archive.deposit(embargo="2030-02-01").rep)
+    assert record.embargo == date(2030, 2, 1)
+    assert record.timestamp is not None
 
 
 #: Values that are not files, and the error message (a pattern).
@@ -97,6 +109,8 @@ WRONG_RECORDS: list[tuple[Any, str]] = [
     ({"title": "a", "titles": ["b"]}, "title: the field titles contains the title too"),
     ({"type": "tese"}, "titles: the field is missing"),
     ({"title": "a", "contributors": [{"name": "x", "role": "boss"}]}, r"\[0\].role: "),
+    ({"key": "é" * 513}, "key: the key is longer than 1024 bytes"),
+    ({"same_as": ["doi:10.5281/zenodo.12", ""]}, r"same_as\[1\]: "),
     (Record(), "is not an ItemRecord, such as ItemRecord"),
 ]
 

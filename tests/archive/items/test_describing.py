@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask, render_template_string
-from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
-from support.archives import SERVICE
 from support.operations import record_of, view_of
 from werkzeug.datastructures import FileStorage
 
-from flask_ibi_archive import FileRecord, ItemRecord, MetadataAddress
+from flask_ibi_archive import FileRecord, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.records.description import Name
 from flask_ibi_archive.core.records.record import format_record
@@ -49,35 +45,6 @@ def test_title_and_creators_become_elements_of_the_dublin_core(archive: Archive)
     for fields, expected in DESCRIPTIONS:
         assert dublin_core(archive, archive.deposit(**fields).ibi) == expected, fields
         assert dublin_core(archive, archive.deposit(ItemRecord(**fields)).ibi) == expected  # type: ignore[typeddict-item]
-
-
-#: Edits of an item with a title, a creator and a date, and the Dublin Core afterwards.
-EDITS: list[tuple[dict[str, Any], Mapping[str, str]]] = [
-    ({"title": "C"}, {"title": "C", "creator": "A", "date": "2026"}),
-    ({"creators": "D"}, {"title": "B", "creator": "D", "date": "2026"}),
-    ({"creators": []}, {"title": "B", "date": "2026"}),
-    ({"title": None}, {"creator": "A", "date": "2026"}),
-    ({"title": "C", "metadata": {"dc": {"date": "2027"}}}, {"title": "C", "date": "2027"}),
-    ({"language": "pt"}, {"title": "B", "creator": "A", "date": "2026"}),
-]
-
-
-def test_an_edit_of_the_title_keeps_the_other_elements(archive: Archive) -> None:
-    for changes, expected in EDITS:
-        item = archive.deposit(title="B", creators="A", metadata={"dc": {"date": "2026"}})
-        archive.edit(item.ibi, **changes)
-        found = {name: values[0][0] for name, values in dublin_core(archive, item.ibi).items()}
-        assert found == expected, changes
-
-
-def test_a_title_is_refused_if_the_metadata_are_elsewhere(archive: Archive) -> None:
-    address = MetadataAddress("https://metadata.example/1")
-    for metadata in (address, {"url": address.url}, {"ibi": SERVICE}):
-        with pytest.raises(StorageError, match=r"^metadata: .*; omit these fields, or use Dublin"):
-            archive.deposit(title="A", metadata=metadata)
-    item = archive.deposit(metadata=address)
-    with pytest.raises(StorageError, match=r"^metadata: "):
-        archive.edit(item.ibi, title="A")
 
 
 def test_files_are_paths_streams_uploads_pairs_and_records(
@@ -179,23 +146,3 @@ def test_an_edit_changes_the_description(archive: Archive) -> None:
         "issued": "2009",
         "licence": "CC-BY-4.0",
     }
-
-
-def test_an_item_with_dublin_core_gets_a_description_if_nothing_is_lost(archive: Archive) -> None:
-    item = archive.deposit(title="Rain", creators=["Silva, Ana"])
-    archive.edit(item.ibi, type="tese")
-    assert work_of(archive, item) == {
-        "titles": ["Rain"],
-        "creators": ["Silva, Ana"],
-        "type": "tese",
-    }
-    item = archive.deposit(title="Rain", metadata={"dc": {"identifier": ["x"]}})
-    with pytest.raises(StorageError, match=r"^type: .* would be lost \(identifier\)"):
-        archive.edit(item.ibi, type="tese")
-
-
-@pytest.mark.postgresql
-def test_the_database_refuses_a_description_without_its_dublin_core(archive: Archive) -> None:
-    archive.deposit(**WORK)
-    with pytest.raises(IntegrityError), archive.database.writing() as connection:
-        connection.execute(text("UPDATE ibi_item SET dublin_core = NULL WHERE work IS NOT NULL"))

@@ -61,7 +61,7 @@ def test_an_export_equals_the_import_and_can_be_imported_again(
     app: Flask, backend: str, tmp_path: Path, seed: int
 ) -> None:
     archive = archive_of(app)
-    records = make_store(3000 + seed, 250)
+    records = make_store(3000 + seed, 100)
     (tmp_path / "a.txt").write_bytes(b"content")
     for record in records[::10]:
         record["files"] = [{"path": "kept.txt", "source": "a.txt"}, *record.get("files", [])]
@@ -85,31 +85,6 @@ def test_an_export_equals_the_import_and_can_be_imported_again(
         second = [format_line(record) for record in export(archive_of(other))]
     here, there = (str(folder / "files") for folder in (tmp_path, tmp_path / "other"))
     assert [line.replace(there, here) for line in second] == [format_line(one) for one in first]
-
-
-BOTH = {"pt": B, "en": D}
-HEADS: list[list[dict[str, Any]]] = [
-    [
-        {"rep": A, "language": "en", "translations": {"pt": B}},
-        {"rep": B, "translations": {"fr": C}},
-    ],
-    [{"rep": A, "translations": {"pt": B}}, {"rep": C, "translations": {"pt": B, "en": D}}],
-]
-
-
-def test_a_group_of_translations_is_exported_with_its_head(backend: str, tmp_path: Path) -> None:
-    for records, exported in [
-        # a group is exported with its first item
-        (HEADS[0], {A: ({"pt": B, "fr": C}, "en"), B: ({}, "pt"), C: ({}, "fr")}),
-        # members that state no language stay in their group
-        (HEADS[1], {A: (BOTH, None), B: ({}, "pt"), C: (BOTH, None), D: ({}, "en")}),
-    ]:
-        named = [record["rep"] for record in records]
-        others = [{"rep": rep} for rep in exported if rep not in named]
-        with open_app(backend, tmp_path) as app:
-            import_records(archive_of(app), [*records, *others])
-            found = export(archive_of(app))
-        assert {one.rep: (one.translations, one.language) for one in found} == exported
 
 
 def test_defaults_are_omitted_and_paths_of_files_are_absolute(

@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,77 +16,6 @@ from support.commands import Outcome, command
 
 from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
-
-NAMES = [
-    ("Silva", "Ana"), ("Gonçalves", "José Antônio"), ("García Márquez", "Ñuño"), ("O'Brien", "Zoë"),
-    ("D'Ávila", "M. Â."), ("Nguyễn", "João P."), ("Sánchez-Ruiz", "Víctor"), ("Ōe", "Kenzaburō"),
-    ("Иванов", "Анна"), ("王", "小明"), ("Saint-Exupéry", "François"),
-]  # fmt: skip
-MARKS = ["", "?", " (uma revisão)", ": um estudo", " & <outros> casos", ' de "caso"']
-ABSTRACT = 'A edição: "água", CO₂ e α-diversity.\nOutro parágrafo; com vírgulas, l\'été, señal.'
-
-
-def pick(values: Sequence[Any], number: int, count: int = 3) -> list[Any]:
-    """Return some of the values, others for each number."""
-    return [values[(number + step) % len(values)] for step in range(count)]
-
-
-def make_rows(count: int) -> list[dict[str, str]]:
-    """Return the rows of a spreadsheet of theses and articles, as a library keeps it."""
-    rows = list(map(_make_row, range(1, count + 1)))
-    empty = dict.fromkeys((name for row in rows[:2] for name in row), "")
-    return [empty | row for row in rows]
-
-
-def _make_row(number: int) -> dict[str, str]:
-    year = 1961 + number % 60
-    names = ["{}, {}".format(*name) for name in pick(NAMES, number)]
-    row = {
-        "Título": f"Chuva {number}{MARKS[number % len(MARKS)]}",
-        "Autores": "; ".join(names),
-        "Ano": [f"{year}", f"{year}-07", f"28/02/{year}"][number % 3],
-        "Resumo[pt-BR]": ABSTRACT,
-        "Palavras-chave": "chuva; São Paulo; déjà vu",
-        "Idioma": ["Português", "pt_BR", "inglês", "es", ""][number % 5],
-        "Acesso": ["aberto", "restrito", ""][number % 3],
-        "Licença": ["CC BY 4.0", "CC-BY-NC-4.0", ""][number % 3],
-        "Financiador": ["", "FAPESP", "CNPq; CAPES"][number % 3],
-        "Processo": ["", f"2019/{number:05}-6", ""][number % 3],
-        "Código": f"BR-{number:05}",
-    }
-    if number % 2:
-        return row | {
-            "Tipo": ["Tese", "Dissertação", "Trabalho de conclusão de curso"][number % 3],
-            "Orientador": names[0],
-            "Banca": "; ".join(names),
-            "Data da defesa": f"{year}-05-28",
-            "Instituição": "Universidade de São Paulo",
-            "Programa": "Pós-Graduação em Meteorologia",
-            "Título (en)": f"Rain {number}",
-            "Abstract (en)": "In English.",
-        }
-    return row | {
-        "Tipo": "Artigo",
-        "Revista": "Ciência & Educação",
-        "Volume": f"{number}",
-        "Número": "2",
-        "Páginas": f"{number}-{number + 9}",
-        "ISSN": "0102-7786",
-        "DOI": ["10.1590/test.{}", "https://doi.org/10.1590/test.{}", ""][number % 3].format(
-            number
-        ),
-    }
-
-
-def write_table(
-    rows: Sequence[dict[str, str]], delimiter: str = ";", encoding: str = "utf-8-sig"
-) -> bytes:
-    """Return a table as a spreadsheet writes it."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, [*rows[0]], delimiter=delimiter)
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode(encoding)
 
 
 def mint(app: Flask, path: Path, *words: object) -> Outcome:
@@ -104,8 +32,13 @@ def read_table(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
 
 
-ROWS = make_rows(60)
-KEYS = [row["Código"] for row in ROWS]
+TABLE = """\
+Título;Autores;Ano;Resumo[pt-BR];Tipo;ISSN;Código
+Chuva & <outros>?;"Gonçalves, José Antônio; D'Ávila, M. Â.";28/02/1961;"Com ""água"".
+Outro parágrafo.";Artigo;0102-7786;BR-1
+Neve;王, 小明;1962-07;;Livro;;BR-2
+Rain;;1963;;Artigo;;BR-3
+"""
 JSON = b'[{"id": "a", "type": "book", "title": "A"}, {"id": "b", "type": "book", "title": "B"}]'
 JSON_LINES = (
     b'{"metadata": {"work": {"titles": ["A"]}}, "key": "a"}\n'
@@ -117,7 +50,12 @@ JSON_LINES = (
 LIBRARIES: dict[str, tuple[bytes, list[str], list[str], str]] = {
     "works.jsonl": (JSON_LINES, ["a", "b"], ["A", "B"], "line 1"),
     "works.json": (JSON, ["works.json:a", "works.json:b"], ["A", "B"], "item 1 (a)"),
-    "works.csv": (write_table(ROWS), KEYS, [row["Título"] for row in ROWS], "row 2"),
+    "works.csv": (
+        TABLE.encode("utf-8-sig"),
+        ["BR-1", "BR-2", "BR-3"],
+        ["Chuva & <outros>?", "Neve", "Rain"],
+        "row 2",
+    ),
 }
 
 
@@ -127,7 +65,7 @@ def test_a_library_is_checked_and_imported_and_imported_again(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     content, keys, titles, place = LIBRARIES[name]
-    monkeypatch.setattr(importing, "WORKS_PER_BATCH", 25)
+    monkeypatch.setattr(importing, "WORKS_PER_BATCH", 2)
     path, out, again = tmp_path / name, tmp_path / "new.csv", tmp_path / "again.csv"
     path.write_bytes(content)
     before, count = everything_in(archive_of(app)), len(keys)
@@ -230,15 +168,8 @@ def test_one_error_is_one_line_that_names_its_place(
             "row 11, DOI: another item of this Archive already has ",
         ),
         ("w.csv", "title;year\nA;2009\nB;\nA;2009\n", "row 4: this is the same work as in row 2"),
-        (
-            "w.jsonl",
-            r'{"metadata": {"dc": {"title": ["\ud800"]}}}',
-            "line 1, metadata.dc.title[0]: the ",
-        ),
         ("w.jsonl", '\n{"key": "a\\u0000"}', "line 2, key: the "),
-        ("w.jsonl", '{"key": ' + "[" * 101 + "]" * 101 + "}", "line 1: the "),
         ("w.json", r'[{"type": "book", "title": "\ud800"}]', "item 1, title: the "),
-        ("w.json", "\n" + "[" * 100_000, "item 1: the "),
     ]:
         monkeypatch.setattr(importing, "BATCH", 2)
         path = tmp_path / name

@@ -94,19 +94,10 @@ def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path)
     changes: dict[str, Any]
     for number, changes in enumerate(
         [
-            {"language": "pt-BR"},
             {"transferable": False},
-            {"next_edition": OUTSIDE},
-            {"translations": {"pt": OUTSIDE}},
-            {"metadata": DUBLIN_CORE},
-            {"metadata": MetadataItem(OUTSIDE)},
             {"metadata": MetadataAddress("https://a.br/m")},
             {"content_type": "Metadata", "formats": {"oai_dc": "https://a.br/dc"}},
-            {"target_file": "b.txt"},
-            {"list_files": False},
-            {"access": AccessRule(("150.163.0.0/16",), "none")},
             {"aliases": (ALIAS,)},
-            {"same_as": ("doi:10.5281/zenodo.12",)},
         ]
     ):
         item = archive.deposit(ItemRecord(), files)
@@ -117,22 +108,6 @@ def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path)
         assert after == replace(before, timestamp=after.timestamp, **changes), (number, changes)
         assert after.timestamp is not None
         assert after.timestamp.year > 2001, changes
-
-
-def test_a_tombstone_has_reason_citation_and_successor(archive: Archive, tmp_path: Path) -> None:
-    record = ItemRecord(metadata=DUBLIN_CORE, access=AccessRule(("10.0.0.0/8",)))
-    first = archive.deposit(record, [write(tmp_path, "a.txt", "a")])
-    second = archive.new_edition(first.rep, ItemRecord())
-    before = record_of(archive, first.rep)
-    cited = {"citation": "Banon, 2009", "successor": second.rep.upper()}
-    archive.delete(first.ibip.lower(), "a mistake", **cited)
-    record = record_of(archive, first.rep)
-    assert record.tombstone == Tombstone("a mistake", "Banon, 2009", second.rep)
-    assert record.tombstone.original_archive is None
-    assert (record.state, record.files, record.target_file) == ("Deleted", (), None)
-    assert (record.metadata, record.access) == (before.metadata, before.access)
-    assert record.next_edition == second.rep
-    assert archive.files_folder.path(sha256("a")).exists()
 
 
 # --- copies, transfers and reservations ----------------------------------------------------------

@@ -18,7 +18,7 @@ from flask_ibi_archive.errors import IBIError, RuleBroken, StorageError
 
 pytestmark = pytest.mark.postgresql
 
-ROUNDS = 4
+ROUNDS = 2
 
 
 @pytest.fixture

@@ -6,12 +6,10 @@ and a refused operation has changed nothing. IBI_STATEFUL_EXAMPLES sets the numb
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -22,7 +20,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -33,23 +30,21 @@ from support.operations import SERVICES, dump, group_of, make_archives
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.core.records.record import DublinCoreMetadata
 from flask_ibi_archive.errors import RuleBroken, StorageError
 
 FEW = 8
 EXAMPLES = int(os.environ.get("IBI_STATEFUL_EXAMPLES", FEW))
 STEPS = 30
 LANGUAGES = (None, "en", "pt", "fr")
-NAMES = ("a.txt", "b.txt", "c.txt")
 #: Identifiers for imports, which were not minted.
 GIVEN = tuple(f"a.br/x/2000/01.01.00.{minute:02}" for minute in range(40))
 
 #: The kinds of steps.
 WANTED = {
-    "deposit", "import", "import a copy", "edition", "translation", "attach", "files", "edit",
+    "deposit", "import", "import a copy", "edition", "translation", "edit",
     "link", "copy of nothing", "copy of Copy", "copy of Deleted",
     "transfer over nothing", "transfer over Copy", "transfer over Deleted",
-    "transfer keeping a copy", "delete Original", "delete Copy", "reserve", "use", "release",
+    "transfer keeping a copy", "delete Original", "delete Copy",
 }  # fmt: skip
 
 
@@ -64,8 +59,6 @@ class Known:
     transferable: bool = True
     language: str | None = None
     next: str | None = None
-    title: str | None = None
-    files: tuple[str, ...] = ()
     reason: str | None = None
 
 
@@ -81,19 +74,15 @@ class Library(RuleBasedStateMachine):
     """Three Archives and their model; the class counts which steps a run has reached."""
 
     archives: ClassVar[list[Archive]]
-    folder: ClassVar[Path]
     reached: ClassVar[Counter[str]]
 
     @initialize()
     def begin(self) -> None:
         empty(self.archives[0])
         self.world: World = [{}, {}, {}]
-        self.held: list[dict[str, str]] = [{}, {}, {}]  # rep -> ibip
-        self.spent: list[str] = []
         # start with a few items, so that a short run also uses Copies and tombstones
         for number in range(3):
-            self.deposit(number, LANGUAGES[number], number)
-            self.reserve(number)
+            self.deposit(number, LANGUAGES[number])
         [first] = self.world[0]
         self.make_copy(0, 1, self.number_of(0, first), pull=False)
         for _ in range(2):
@@ -167,13 +156,10 @@ class Library(RuleBasedStateMachine):
     def add(self, number: int, minted: Minted, **fields: Any) -> None:
         self.world[number][minted.rep] = Known(minted.rep, minted.ibip, **fields)
 
-    @rule(number=archive_numbers, language=st.sampled_from(LANGUAGES), files=st.integers(0, 2))
-    def deposit(self, number: int, language: str | None, files: int) -> None:
-        paths = [self.folder / name for name in NAMES[:files]]
-        minted = self.attempt(
-            lambda: self.archives[number].deposit(ItemRecord(language=language), paths), False
-        )
-        self.add(number, minted, language=language, files=NAMES[:files])
+    @rule(number=archive_numbers, language=st.sampled_from(LANGUAGES))
+    def deposit(self, number: int, language: str | None) -> None:
+        minted = self.attempt(lambda: self.archives[number].deposit(language=language), False)
+        self.add(number, minted, language=language)
         self.reached["deposit"] += 1
 
     @rule(number=archive_numbers, pick=picks)
@@ -212,13 +198,11 @@ class Library(RuleBasedStateMachine):
     @rule(number=archive_numbers, pick=picks, transferable=st.booleans())
     def import_an_original(self, number: int, pick: int, transferable: bool) -> None:
         name = GIVEN[pick % 20] if pick % 3 else self.pick(number, pick)
-        held = any(name in one for one in self.held)
         done = self.attempt(
             lambda: import_records(
                 self.archives[number], [{"rep": name, "transferable": transferable}]
             ),
-            refused=held
-            or name in SERVICES
+            refused=name in SERVICES
             or name in self.world[number]
             or any(self.known(other, name, "Original") for other in range(3)),
         )
@@ -242,27 +226,6 @@ class Library(RuleBasedStateMachine):
             self.reached["import a copy"] += 1
 
     # --- changes ---------------------------------------------------------------------------------
-
-    @rule(number=archive_numbers, pick=picks, title=st.sampled_from("xyz"))
-    def attach_metadata(self, number: int, pick: int, title: str) -> None:
-        name = self.pick(number, pick)
-        item = self.known(number, name, "Original")
-        metadata = DublinCoreMetadata({"title": ((title, None),)})
-        ibi = self.spelled(number, name, pick)
-        if self.attempt(lambda: self.archives[number].edit(ibi, metadata=metadata), item is None):
-            assert item is not None
-            item.title = title
-            self.reached["attach"] += 1
-
-    @rule(number=archive_numbers, pick=picks, count=st.integers(0, 3))
-    def replace_files(self, number: int, pick: int, count: int) -> None:
-        name = self.pick(number, pick)
-        item = self.known(number, name, "Original")
-        paths = [self.folder / one for one in NAMES[::-1][:count]]
-        if self.attempt(lambda: self.archives[number].edit(name, files=paths), item is None):
-            assert item is not None
-            item.files = NAMES[::-1][:count]
-            self.reached["files"] += 1
 
     @rule(
         number=archive_numbers,
@@ -370,38 +333,6 @@ class Library(RuleBasedStateMachine):
 
     def write_tombstone(self, item: Known, reason: str) -> None:
         item.state, item.original, item.reason = "Deleted", None, reason
-        item.files = ()
-
-    # --- reservations ----------------------------------------------------------------------------
-
-    @precondition(lambda self: sum(map(len, self.held)) < 5)
-    @rule(number=archive_numbers)
-    def reserve(self, number: int) -> None:
-        minted = self.attempt(self.archives[number].reserve, False)
-        self.held[number][minted.rep] = minted.ibip
-        self.reached["reserve"] += 1
-
-    def a_reservation(self, number: int, pick: int) -> str:
-        names = sorted(self.held[number])
-        if not names or pick % 4 == 3:
-            names = sorted({name for one in self.held for name in one} | {*self.spent, GIVEN[-1]})
-        return names[pick % len(names)]
-
-    @rule(number=archive_numbers, pick=picks, use=st.booleans())
-    def settle(self, number: int, pick: int, use: bool) -> None:
-        name = self.a_reservation(number, pick)
-        archive, ibi = self.archives[number], self.held[number].get(name, name)
-        done = self.attempt(
-            lambda: archive.deposit(ItemRecord(), reserved=ibi) if use else archive.release(ibi),
-            refused=name not in self.held[number],
-        )
-        if done:
-            ibip = self.held[number].pop(name)
-            self.spent.append(name)
-            self.reached["use" if use else "release"] += 1
-            if use:
-                assert done == Minted(name, ibip)
-                self.add(number, done)
 
     # --- invariants -----------------------------------------------------------------------
 
@@ -437,15 +368,12 @@ NOTHING = {
             WHERE own.archive_id = one.archive_id AND own.ibi = one.head AND own.head = one.head)
         OR NOT EXISTS (
             SELECT 1 FROM ibi_identifier WHERE text = one.head AND archive_id = one.archive_id)""",
-    "the status of a reserved identifier does not say whether an item uses it": """
-        SELECT rep FROM ibi_reservation held WHERE (status = 'used') <> EXISTS (
-            SELECT 1 FROM ibi_identifier WHERE text = held.rep)""",
 }
 
 
 ITEMS = """
     SELECT item.archive_id, item.id, item.rep, item.ibip, item.state, item.original_archive,
-        item.transferable, item.language, item.dublin_core, tombstone.reason,
+        item.transferable, item.language, tombstone.reason,
         item.next_edition AS following
     FROM ibi_item item LEFT JOIN ibi_tombstone tombstone ON tombstone.item_id = item.id
     WHERE NOT item.is_service"""
@@ -456,15 +384,7 @@ def read_world(archives: list[Archive]) -> World:
     places = {archive.served().id: number for number, archive in enumerate(archives)}
     found: World = [{}, {}, {}]
     with archives[0].database.reading() as connection:
-        files: dict[int, tuple[str, ...]] = {}
-        for item_id, path in connection.execute(
-            text("SELECT item_id, path FROM ibi_file ORDER BY item_id, position")
-        ):
-            files[item_id] = (*files.get(item_id, ()), path)
         for row in connection.execute(text(ITEMS)):
-            core = (
-                json.loads(row.dublin_core) if isinstance(row.dublin_core, str) else row.dublin_core
-            )
             found[places[row.archive_id]][row.rep] = Known(
                 row.rep,
                 row.ibip,
@@ -473,8 +393,6 @@ def read_world(archives: list[Archive]) -> World:
                 bool(row.transferable),
                 row.language,
                 row.following,
-                core["title"][0] if core else None,
-                files.get(row.id, ()),
                 row.reason,
             )
     return found
@@ -484,7 +402,6 @@ def empty(archive: Archive) -> None:
     """Delete everything except the Archives and their services."""
     with archive.database.writing() as connection:
         for statement in (
-            "DELETE FROM ibi_reservation",
             "DELETE FROM ibi_tombstone",
             "DELETE FROM ibi_translation",
             "DELETE FROM ibi_item WHERE state = 'Copy'",
@@ -494,15 +411,12 @@ def empty(archive: Archive) -> None:
 
 
 @pytest.fixture
-def library(new_app: Callable[..., Flask], tmp_path: Path) -> type[Library]:
+def library(new_app: Callable[..., Flask]) -> type[Library]:
     """Three empty Archives, and no step reached yet."""
-    for name in NAMES:
-        (tmp_path / name).write_text(name)
     archives_here = make_archives(new_app, 3)
 
     class Here(Library):
         archives = archives_here
-        folder = tmp_path
         reached: ClassVar[Counter[str]] = Counter()
 
     return Here
@@ -525,14 +439,10 @@ def test_every_kind_of_step_preserves_the_rules(library: type[Library]) -> None:
         (walk.import_a_copy, (1, 0, lambda: walk.number_of(0, imported))),
         (walk.add_translation, (0, lambda: walk.number_of(0, imported), "pt")),
         (walk.new_edition, (0, lambda: walk.number_of(0, imported))),
-        (walk.attach_metadata, (0, lambda: walk.number_of(0, imported), "x")),
-        (walk.replace_files, (0, lambda: walk.number_of(0, imported), 2)),
         (walk.edit, (0, lambda: walk.number_of(0, imported), "en", True)),
         (walk.link, (0, lambda: walk.number_of(0, imported), 0)),
         (walk.delete, (0, lambda: walk.number_of(0, imported), "gone")),  # it has a Copy
         (walk.delete, (2, lambda: walk.number_of(2, third), "gone")),
-        (walk.settle, (0, 0, True)),
-        (walk.settle, (1, 0, False)),
     ]
     for step, words in steps:
         step(*[word() if callable(word) else word for word in words])

@@ -10,18 +10,15 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, close, import_records, make_app
-from support.operations import view_of
+from support.archives import archive_of, close, make_app
 from support.shelf import Shelf
-from support.web import rep, source
+from support.web import rep
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.host_catalogue import read_record
 from flask_ibi_archive.archive.items.read import (
-    ItemReader,
     describe_host_item,
-    read_works,
 )
 from flask_ibi_archive.core.records.record import (
     AccessRule,
@@ -105,37 +102,3 @@ def test_the_metadata_of_an_item_of_a_host_describe_it_unless_they_are_hidden(
         assert (work.title, work.has_title) == (title or IBIP, title is not None)
         assert work.metadata_language == language
         assert (work.url, work.page_url) == (f"{BASE}/{IBIP}", f"{PAGES}/{A}/")
-
-
-def test_the_public_items_among_some_are_described(archive: Archive, tmp_path: Path) -> None:
-    names = [rep(number) for number in range(10, 17)]
-    plain, linked, hidden, metadata, secret, gone, by_secret = names
-    rule = {"networks": [NETWORK], "others": "none"}
-    file = {"path": "report.pdf", "source": source(tmp_path / "sources", "report.pdf")}
-    dc = {"metadata": {"dc": {"title": ["Neve"]}}, "content_type": "Metadata", "language": "pt"}
-    import_records(archive, [
-        {"rep": plain, "metadata": {"dc": {"title": ["Snow"]}}, "files": [file]},
-        {"rep": linked, "metadata": {"ibi": metadata}},
-        {"rep": hidden, "access": rule},
-        {"rep": metadata, **dc},
-        {"rep": secret, **dc, "access": rule},
-        {"rep": gone, "state": "Deleted", "timestamp": "2026-05-01T00:00:00Z",
-         "tombstone": {"reason": "lost"}},
-        {"rep": by_secret, "metadata": {"ibi": secret}},
-    ])  # fmt: skip
-    ids = [view_of(archive, name).id or 0 for name in names]
-    with archive.database.reading() as connection:
-        assert read_works(archive, connection, []) == {}
-        works = read_works(archive, connection, [*reversed(ids), max(ids) + 100])
-        assert read_works(archive, connection, ids[:1]) == {ids[0]: works[ids[0]]}
-        assert ItemReader(connection, archive.served().id).read_items(ids).keys() == set(ids)
-    assert [work.url for work in works.values()] == [
-        f"{BASE}/{ibi}" for ibi in (by_secret, linked, plain)
-    ]
-    found = {work.url: (work.title, work.metadata_language) for work in works.values()}
-    assert found == {
-        f"{BASE}/{plain}": ("Snow", None),
-        f"{BASE}/{linked}": ("Neve", "pt"),
-        f"{BASE}/{by_secret}": (by_secret, None),
-    }
-    assert [file.name for file in works[ids[0]].files] == ["report.pdf"]

@@ -148,18 +148,15 @@ def test_an_export_is_the_same_wherever_it_is_written(filled: Flask, tmp_path: P
         assert target.read_bytes() == expected, target
 
 
-@pytest.mark.parametrize("at", ["file", "standard output"])
 def test_an_export_with_its_files_is_imported_elsewhere(
-    filled: Flask, new_app: NewApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+    filled: Flask, new_app: NewApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, moved = tmp_path / "out", tmp_path / "moved"
     out.mkdir()
     monkeypatch.chdir(out)
-    if at == "file":
-        assert command(filled, "export", "items.jsonl", "--files", "files/of items").data == ""
-    else:
-        written = command(filled, "export", "--files", "files/of items").data
-        (out / "items.jsonl").write_text(written, encoding="utf-8")
+    # the paths in standard output are relative to the current folder
+    written = command(filled, "export", "--files", "files/of items").data
+    (out / "items.jsonl").write_text(written, encoding="utf-8")
     before = records_in(filled)
     assert command(filled, "downgrade", "base", "--yes").status == 0
     shutil.rmtree(archive_of(filled).config.files_folder)

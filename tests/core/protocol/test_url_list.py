@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -14,16 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.stores import (
     ALWAYS_NEEDED,
+    LANGUAGES,
     RELATIONS,
     MemoryCatalogue,
+    Place,
     StoreMaker,
-    expect_url_list,
     filter_url_list,
     identifiers_of,
     make_facts,
     make_request,
     moment_of,
     rep_of,
+    see,
+    step,
+)
+from support.stores import (
+    FORMATS as STORED_FORMATS,
 )
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -244,6 +253,92 @@ def random_scenes(
         relations, follows = random_.choice(RELATIONS), random_.random() < 0.7
         options = {"filter_url_list": False, "follow_editions": follows}
         yield world, request, make_facts(ADDRESS, SERVICE, relations, **options)
+
+
+# --- the whole list, as in the specification: every relation of the grammar is tried -------------
+
+
+def every_relation(
+    languages: Iterable[str], formats: Iterable[str]
+) -> Iterator[tuple[tuple[str, str | None], ...]]:
+    """Yield every relation of the grammar, with every language and format."""
+    parameters = {"u": [None], "t": [None, *languages], "m": [None, *formats]}
+    for shape in SHAPES:
+        for chosen in product(*(parameters[letter] for letter in shape)):
+            yield tuple(zip(shape, chosen, strict=True))
+
+
+NAMES = {"u": ".lastedition", "t": ".translation", "m": ".metadata"}
+
+
+def name_of(relation: tuple[tuple[str, str | None], ...]) -> str:
+    return "".join(
+        NAMES[letter] + (f"({parameter})" if parameter else "") for letter, parameter in relation
+    )
+
+
+def is_answered(name: str, patterns: Iterable[str] | None) -> bool:
+    """Return whether a pattern of the setting IBI_RELATIONS matches a relation."""
+    if patterns is None:
+        return True
+    return any(
+        re.fullmatch(re.escape(pattern).replace(r"\(\*\)", r"\([^)]+\)"), name)
+        for pattern in patterns
+    )
+
+
+def expect_url_list(
+    world: MemoryCatalogue,
+    request: UrlRequest,
+    *,
+    address: str,
+    service: str,
+    key: str,
+    patterns: Iterable[str] | None = None,
+    follow: bool = True,
+) -> list[UrlPair]:
+    """Return the whole URL list according to the specification."""
+    item = world.find(request.ibi.text, Scope(follow_editions=follow))
+    if item is None:
+        return []
+    pairs: list[UrlPair] = [
+        ("archiveaddress", address),
+        ("ibi", list_ibi_words(item.rep, item.ibip)),
+        ("ibi.archiveservice", ("rep", service)),
+        ("ibi.platformsoftware", ()),
+    ]
+    if item.state == "Deleted":
+        return [*pairs, ("state", "Deleted"), ("timestamp", as_text(item.timestamp))]
+    pairs.append(("urlkey", key))
+    following = item.next_edition()
+    if following is not None:
+        pairs.append(("ibi.nextedition", list_ibi_words(following.rep, following.ibip)))
+    for relation in every_relation(LANGUAGES, STORED_FORMATS):
+        places = [Place(item)]
+        for letter, parameter in relation:
+            reached = [step(place, letter, parameter) for place in places]
+            places = [place for place in reached if place is not None]
+        name = name_of(relation)
+        places = [place for place in places if place.has_format and is_answered(name, patterns)]
+        if not places:
+            continue
+        [place] = places
+        if name and place.own is None:
+            pairs.append(("ibi" + name, list_ibi_words(place.item.rep, place.item.ibip)))
+        seen = see(place, request, f"http://{address}")
+        if seen is not None:
+            url, content_type, state, moment = seen
+            pairs += [
+                ("url" + name, url),
+                ("contenttype" + name, content_type),
+                ("state" + name, state),
+                ("timestamp" + name, as_text(moment)),
+            ]
+    return pairs
+
+
+def as_text(moment: datetime | None) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""
 
 
 @pytest.mark.rule("R72-12")
