@@ -1,19 +1,27 @@
 """Random changes of rows by sessions, bulk statements, lost columns and restores of the table.
 
 After each ``compare --repair``, the rows and the items agree, and no row has got a second
-identifier while its first item is public. IBI_STATEFUL_EXAMPLES sets the number of random walks.
+identifier while its first item is public. A rollback, also to a savepoint, leaves nothing, and its
+identifiers are never issued again. IBI_STATEFUL_EXAMPLES sets the number of random walks.
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
+from contextlib import ExitStack
 from itertools import count
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from sqlalchemy import delete, func, insert, select, text, update
-from support.host_machine import HostMachine
+from support.databases import new_database
+from support.host_app import Host
+from support.operations import dump
 
 from flask_ibi_archive.archive.hosts.sync import Sync
 from flask_ibi_archive.errors import RowError
@@ -28,16 +36,27 @@ PERMANENT = ("can't be published again", "can't return None or the state Reserve
 HELD = text("SELECT ibip, host_key FROM ibi_reservation WHERE status = 'held'")
 
 
-class Repository(HostMachine):
+class Repository(RuleBasedStateMachine):
     """A table of a host. The column ``views`` is the name of a row, which it never loses."""
+
+    backend: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
+        with ExitStack() as opened:
+            folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+            uri = opened.enter_context(new_database(self.backend, folder, ready=True))
+            self.host = Host(uri, folder)
+            opened.callback(self.host.close)
+            self.open = opened.pop_all()
+        self.session = self.host.session()
         self.thesis = self.host.Thesis
         self.names = count(1)
         self.dump: list[dict[str, Any]] = []
         #: The last identifier of each row, by its name.
         self.known: dict[int, str] = {}
+        #: The identifiers that were rolled back.
+        self.dead: set[str] = set()
 
     def teardown(self) -> None:
         with self.open:  # otherwise a folder that stays open fails later tests
@@ -87,6 +106,25 @@ class Repository(HostMachine):
         if row is not None:
             self.session.delete(row)
             self.commit()
+
+    @rule(number=picks, title=titles, state=states, keeps_outer=st.booleans())
+    def roll_back(self, number: int, title: str, state: str, keeps_outer: bool) -> None:
+        """Add and change rows in a savepoint, and roll it back, or the whole transaction."""
+        self.session.rollback()
+        before = dump(self.host.archive.database), self.host.stored()
+        savepoint = self.session.begin_nested()
+        pdf = self.host.write(f"{title}.pdf", title)
+        row = self.thesis(title=title, state=state, views=0, pdf=pdf)
+        self.session.add(row)
+        changed = self.get(number)
+        if changed is not None and changed.state != "Deleted":
+            changed.title = title
+        self.session.flush()
+        self.dead.add(row.ibi)
+        (savepoint if keeps_outer else self.session).rollback()
+        self.session.commit()
+        assert (dump(self.host.archive.database), self.host.stored()) == before
+        assert row.ibi is None
 
     # --- statements that no session sees ---------------------------------------------------------
 
@@ -206,6 +244,7 @@ class Repository(HostMachine):
         """Check that rows keep their identifiers while their items are public."""
         items = {item.ibi: item.record.state for item in self.host.archive.find()}
         held = {one.ibip for one in self.host.archive.reservations() if one.status == "held"}
+        assert self.dead.isdisjoint({*items, *held})
         for row in self.read_rows():
             name, ibi = row["views"], row["ibi_ibip"]
             if ibi is None:
@@ -218,4 +257,8 @@ class Repository(HostMachine):
 @pytest.mark.slow
 @pytest.mark.postgresql
 def test_rows_and_items_agree_after_repairs(backend: str) -> None:
-    Repository.run_on(backend, steps=25)
+    machine = type("Repository", (Repository,), {"backend": backend})
+    examples = int(os.environ.get("IBI_STATEFUL_EXAMPLES", 6))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples, stateful_step_count=25)
+    )
