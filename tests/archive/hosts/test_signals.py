@@ -42,20 +42,6 @@ def received() -> Iterator[Received]:
 
 
 @pytest.fixture
-def connect() -> Iterator[Callable[..., None]]:
-    """Connects receivers until the end of the test."""
-    connected = []
-
-    def add(signal: Any, receiver: Any, **options: Any) -> None:
-        signal.connect(receiver, **options)
-        connected.append((signal, receiver))
-
-    yield add
-    for signal, receiver in connected:
-        signal.disconnect(receiver)
-
-
-@pytest.fixture
 def host(new_host: Callable[..., Host]) -> Host:
     return new_host()
 
@@ -150,15 +136,13 @@ def test_a_refused_operation_sends_no_signal(archives: list[Archive], received: 
 
 def test_an_error_in_a_receiver_is_logged_and_stops_nothing(
     app: Flask,
-    connect: Callable[..., None],
     caplog: pytest.LogCaptureFixture,
     received: Received,
 ) -> None:
     def fail(sender: Flask, **values: Any) -> None:
         raise ValueError("the mail server is down")
 
-    connect(signals.item_deposited, fail)
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.ERROR), signals.item_deposited.connected_to(fail):
         item = archive_of(app).deposit()
     assert archive_of(app).get(item.ibi) is not None
     assert names(received) == ["item_minted", "item_deposited"]
@@ -168,17 +152,15 @@ def test_an_error_in_a_receiver_is_logged_and_stops_nothing(
     assert record.exc_info is not None
 
 
-def test_a_receiver_may_deposit_in_the_session_of_the_host(
-    host: Host, connect: Callable[..., None], received: Received
-) -> None:
+def test_a_receiver_may_deposit_in_the_session_of_the_host(host: Host, received: Received) -> None:
     def receive(sender: Flask, ibi: str, **values: Any) -> None:
         assert host.archive.get(ibi) is not None
         host.archive.new_edition(ibi)
         host.session.commit()
 
-    connect(signals.item_deposited, receive)
-    host.archive.deposit(title="A")
-    host.session.commit()
+    with signals.item_deposited.connected_to(receive):
+        host.archive.deposit(title="A")
+        host.session.commit()
     assert sorted(names(received)) == sorted(
         ["item_minted", "item_deposited", "item_minted", "item_deposited", "item_changed"]
     )
@@ -259,7 +241,6 @@ def test_rows_that_are_rolled_back_also_to_a_savepoint_send_no_signals(
 def test_adopted_rows_send_signals_after_their_commit(
     host: Host,
     received: Received,
-    connect: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sync, "BATCH", 2)
@@ -274,10 +255,10 @@ def test_adopted_rows_send_signals_after_their_commit(
             rows = connection.scalars(select(host.Thesis.ibi_rep))
             missing.append(rows.all().count(None))
 
-    connect(signals.item_deposited, look)
     list(sync.Sync(host.archive, host.Thesis, adopt=True, dry_run=True).run())
     assert received == []
-    list(sync.Sync(host.archive, host.Thesis, adopt=True).run())
+    with signals.item_deposited.connected_to(look):
+        list(sync.Sync(host.archive, host.Thesis, adopt=True).run())
     adopted = host.session.scalars(
         select(host.Thesis.ibi_ibip).where(host.Thesis.ibi_rep.is_not(None)).order_by("id")
     ).all()
