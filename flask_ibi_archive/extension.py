@@ -31,35 +31,15 @@ from flask_ibi_archive.archive.items.sessions import HostSession, SessionSource
 from flask_ibi_archive.archive.librarian import admin_page
 from flask_ibi_archive.archive.pages.landing import landing, respond
 from flask_ibi_archive.archive.routing import create_blueprint
-from flask_ibi_archive.archive.service.local_resolution import (
-    OwnArchive,
-    answer_former_link,
-    answer_own_item,
-)
+from flask_ibi_archive.archive.service import local_resolution
 from flask_ibi_archive.core.protocol.url_list import ArchiveUrls, FindAddress, Named, PageKind
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat, Writer
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.server.config import (
-    EXTENSION,
-    OWN_ARCHIVE,
-    ArchiveConfig,
-    NoDatabaseYet,
-)
+from flask_ibi_archive.server import start
+from flask_ibi_archive.server.config import EXTENSION, OWN_ARCHIVE, ArchiveConfig, NoDatabaseYet
 from flask_ibi_archive.server.database.engines import is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, replica_history
-from flask_ibi_archive.server.start import (
-    BIND,
-    StartError,
-    WaitingArchive,
-    add_connection_options,
-    find_bind,
-    hide_password,
-    hide_tables_from_host,
-    open_database,
-    open_later,
-    warn_of_unknown_keys,
-)
 from flask_ibi_archive.server.web.requests import find_root
 from flask_ibi_archive.signals import Notifier
 
@@ -429,7 +409,7 @@ class IBIArchive:
 
         :returns: None if the request is for another page.
         """
-        return answer_own_item() or answer_former_link()
+        return local_resolution.answer_own_item() or local_resolution.answer_former_link()
 
     commands = staticmethod(create_group)
 
@@ -449,20 +429,22 @@ class IBIArchive:
             )
         if EXTENSION in app.extensions:
             raise RuntimeError("this app already has an IBIArchive; an app can have only one")
-        warn_of_unknown_keys(app, ArchiveConfig, ResolverConfig)
+        start.warn_of_unknown_keys(app, ArchiveConfig, ResolverConfig)
         try:
             self._open(app)
         except NoDatabaseYet as error:
-            open_later(app, WaitingArchive(self._open, self.functions, StartError(error)))
+            start.open_later(
+                app, start.WaitingArchive(self._open, self.functions, start.StartError(error))
+            )
         except ConfigError as error:
-            raise StartError(error) from None
+            raise start.StartError(error) from None
         if self.routes:
             app.register_blueprint(create_blueprint(app.config))
         app.cli.add_command(commands)
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
         )
-        hide_tables_from_host(app)
+        start.hide_tables_from_host(app)
 
     def _open(self, app: Flask) -> None:
         """Read the settings of an app, and open the database of its Archive.
@@ -475,10 +457,10 @@ class IBIArchive:
             raise ConfigError("catalogue", self.catalogue, expected)
         session, settings = self._session(app)
         config = ArchiveConfig.from_mapping(settings, app.instance_path)
-        database = open_database(
+        database = start.open_database(
             config.database_uri, config.database_timeout, host=None if session is None else app
         )
-        replica = config.read_database_uri and open_database(
+        replica = config.read_database_uri and start.open_database(
             config.read_database_uri, config.database_timeout, replica_history(ARCHIVE)
         )
         addresses = self._create_addresses(app, config)
@@ -496,7 +478,7 @@ class IBIArchive:
         )
         # without a registration key, no resolver can have included the Archive
         app.extensions[EXTENSION] = ExtensionState(archive, self.functions)
-        app.extensions[OWN_ARCHIVE] = OwnArchive(archive)
+        app.extensions[OWN_ARCHIVE] = local_resolution.OwnArchive(archive)
 
     def _create_addresses(self, app: Flask, config: ArchiveConfig) -> ArchiveUrls:
         """Return the object that builds the URLs of an app."""
@@ -520,25 +502,25 @@ class IBIArchive:
         of the session.
         """
         if self.session is None:
-            if app.config.get(BIND):
+            if app.config.get(start.BIND):
                 expected = (
                     f"unset, because IBIArchive has no session; {DATABASE} names the database"
                 )
-                raise ConfigError(BIND, app.config[BIND], expected)
+                raise ConfigError(start.BIND, app.config[start.BIND], expected)
             return None, app.config
         with app.app_context():
-            session = HostSession(self.session, find_bind(app))
+            session = HostSession(self.session, start.find_bind(app))
             uri = session.find_uri()
         configured = app.config.get(DATABASE)
         if configured is None or configured == "":
-            return session, {**app.config, DATABASE: add_connection_options(app, uri)}
-        # if the text is not a URL, open_database reports the error
+            return session, {**app.config, DATABASE: start.add_connection_options(app, uri)}
+        # if the text is not a URL, start.open_database reports the error
         with suppress(ArgumentError, ValueError):
             if isinstance(configured, str) and not is_same_database(configured, uri):
                 raise ConfigError(
                     DATABASE,
-                    hide_password(configured),
-                    f"unset, or the URL of the session's database: {hide_password(uri)}",
+                    start.hide_password(configured),
+                    f"unset, or the URL of the session's database: {start.hide_password(uri)}",
                 )
         return session, app.config
 

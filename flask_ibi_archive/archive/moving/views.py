@@ -15,15 +15,8 @@ from werkzeug.exceptions import PreconditionFailed
 
 from flask_ibi_archive.archive.moving import offers, switching
 from flask_ibi_archive.archive.moving.offers import StoredOffer
+from flask_ibi_archive.archive.service import problems
 from flask_ibi_archive.archive.service.downloads import send_content
-from flask_ibi_archive.archive.service.problems import (
-    WRONG_KEYS,
-    Problem,
-    answer_program,
-    count_request,
-    read_bearer,
-    read_json_body,
-)
 from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.records import offer_messages as messages
 from flask_ibi_archive.core.records.values import FieldError, quoted
@@ -74,10 +67,12 @@ def _answer(public_id: str, method: str, answer: Answer, is_open: bool = True) -
         end = offer.find_end(archive.clock())
         # what has moved can be read later: the taker may not know yet that it has
         if is_open and end is not None and not offer.moved:
-            raise Problem(410, f"{end}; ask the administrator of the other Archive for a new one")
+            raise problems.Problem(
+                410, f"{end}; ask the administrator of the other Archive for a new one"
+            )
         return answer(archive, offer)
 
-    return answer_program({method: answer_taker}, "the offer has no such item")
+    return problems.answer_program({method: answer_taker}, "the offer has no such item")
 
 
 def _authenticate(archive: Archive, public_id: str) -> StoredOffer:
@@ -85,11 +80,13 @@ def _authenticate(archive: Archive, public_id: str) -> StoredOffer:
 
     :raises Problem: 401 if there is no such offer; 429 if there were too many such requests.
     """
-    offer = offers.find_offer(archive, public_id, read_bearer())
+    offer = offers.find_offer(archive, public_id, problems.read_bearer())
     if offer is None:
         sender, reason = group_sender(user_address()), "requests with wrong secrets"
-        count_request(archive.database, sender, WRONG_KEYS, reason, archive.clock())
-        raise Problem(
+        problems.count_request(
+            archive.database, sender, problems.WRONG_KEYS, reason, archive.clock()
+        )
+        raise problems.Problem(
             401,
             "there is no such offer, or the secret is wrong; send the secret of the offer in the "
             "header Authorization: Bearer SECRET",
@@ -113,16 +110,16 @@ def _list_items(archive: Archive, offer: StoredOffer) -> Response:
 def _send(archive: Archive, offer: StoredOffer, number: int, path: str) -> Response:
     content = offers.find_content(archive, offer, number, path)
     if content is None:
-        raise Problem(404, "the item has no such stored file, or is not in the offer")
+        raise problems.Problem(404, "the item has no such stored file, or is not in the offer")
     try:
         return send_content(content[0], path.rpartition("/")[2], content[1], None, restricted=True)
     except PreconditionFailed as error:
-        raise Problem(412, "the file has changed since") from error
+        raise problems.Problem(412, "the file has changed since") from error
     except OSError as error:
         current_app.logger.error("a file of an offer can't be read: %s", error)
-        raise Problem(503, "the file can't be read now; try again later") from error
+        raise problems.Problem(503, "the file can't be read now; try again later") from error
 
 
 def _switch(archive: Archive, offer: StoredOffer) -> Response:
-    asked = messages.parse_switch(read_json_body(messages.MAX_BODY))
+    asked = messages.parse_switch(problems.read_json_body(messages.MAX_BODY))
     return jsonify(messages.format_answers(switching.switch_items(archive, offer.public_id, asked)))

@@ -31,8 +31,7 @@ from flask_ibi_archive.errors import (
     RuleBroken,
     StorageError,
 )
-from flask_ibi_archive.extension import StartError
-from flask_ibi_archive.server.start import hide_password
+from flask_ibi_archive.server.start import StartError, hide_password
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from support.host_app import HostApp
 
 from flask_ibi_archive import IdentifiedItem, ItemRecord
 from flask_ibi_archive.archive.hosts import models, sync
-from flask_ibi_archive.extension import StartError
+from flask_ibi_archive.server.start import StartError
 
 
 @pytest.fixture

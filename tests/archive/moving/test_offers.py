@@ -16,8 +16,8 @@ from sqlalchemy import select
 from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.moving.offers import Offer
+from flask_ibi_archive.archive.service import problems
 from flask_ibi_archive.archive.service.problems import WRONG_KEYS
 from flask_ibi_archive.core.records import offer_messages as messages
 from flask_ibi_archive.core.records.record import AccessRule, MetadataItem
@@ -258,7 +258,7 @@ def test_a_wrong_request_is_answered_with_a_problem(archive: Archive, offer: Mak
 def test_a_wrong_secret_and_an_unknown_offer_have_the_same_answer(
     archive: Archive, offer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views, "WRONG_KEYS", 10**9)
+    monkeypatch.setattr(problems, "WRONG_KEYS", 10**9)
     taker = offer(deposit(archive, "On rain", "a.txt"))
     answers = [
         taker.client.open(
