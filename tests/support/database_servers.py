@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import selectors
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Thread
+from time import sleep
 
 from sqlalchemy import make_url
-
-BLOCK = 65536
 
 
 class Relay:
@@ -23,80 +21,50 @@ class Relay:
     def __init__(self, host: str, port: int) -> None:
         self.server = host, port
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.listener, selectors.EVENT_READ, None)
         self.hangs = False
-        self.ends = False
-        #: Sockets that are not read while the relay hangs, each with the opposite socket.
-        self.waiting: dict[socket.socket, socket.socket] = {}
-        #: Clients that are never answered.
-        self.unanswered: list[socket.socket] = []
-        self.thread = Thread(target=self.run)
-        self.thread.start()
-
-    @property
-    def port(self) -> int:
-        """The port that clients connect to."""
-        return int(self.listener.getsockname()[1])
-
-    def run(self) -> None:
-        """Pass bytes until the relay ends."""
-        while not self.ends:
-            if not self.hangs:
-                self.wake_up()
-            for key, _ in self.selector.select(0.02):
-                if key.data is None:
-                    self.accept()
-                elif key.fileobj.fileno() < 0:  # type: ignore[union-attr]
-                    continue  # the socket was just closed together with the opposite socket
-                elif self.hangs:
-                    self.leave(key.fileobj, key.data)  # type: ignore[arg-type]
-                else:
-                    self.pass_on(key.fileobj, key.data)  # type: ignore[arg-type]
-        for key in list(self.selector.get_map().values()):
-            key.fileobj.close()  # type: ignore[union-attr]
-        for one in (*self.waiting, *self.unanswered):
-            one.close()
-        self.selector.close()
+        self.sockets: list[socket.socket] = []
+        self.threads = [Thread(target=self.accept)]
+        self.threads[0].start()
 
     def accept(self) -> None:
-        """Accept a client and connect to the server, which takes no time on loopback."""
-        client = self.listener.accept()[0]
-        if self.hangs:
-            self.unanswered.append(client)
-            return
-        try:
-            server = socket.create_connection(self.server)
-        except OSError:
-            client.close()
-            return
-        for one, other in ((client, server), (server, client)):
-            self.selector.register(one, selectors.EVENT_READ, other)
-
-    def leave(self, one: socket.socket, other: socket.socket) -> None:
-        """Stop reading from a socket."""
-        self.selector.unregister(one)
-        self.waiting[one] = other
-
-    def wake_up(self) -> None:
-        """Continue to read from all sockets."""
-        waiting, self.waiting = self.waiting, {}
-        for one, other in waiting.items():
-            self.selector.register(one, selectors.EVENT_READ, other)
+        """Accept clients until the listener is closed, and connect each to the server."""
+        with suppress(OSError):
+            while True:
+                client = self.listener.accept()[0]
+                self.sockets.append(client)
+                if self.hangs:
+                    continue
+                server = socket.create_connection(self.server)
+                self.sockets.append(server)
+                for pair in ((client, server), (server, client)):
+                    self.threads.append(Thread(target=self.pass_on, args=pair))
+                    self.threads[-1].start()
 
     def pass_on(self, one: socket.socket, other: socket.socket) -> None:
-        """Pass the bytes of a socket to the opposite socket; close both if one is closed."""
-        data = b""
+        """Pass the bytes of a socket to the opposite socket, until one of them is closed."""
         with suppress(OSError):
-            data = one.recv(BLOCK)
-            if data:
+            while data := one.recv(65536):
+                self.wait()
                 other.sendall(data)
-        if data:
-            return
+            self.wait()
         for each in (one, other):
-            self.waiting.pop(each, None)
-            with suppress(KeyError, ValueError):
-                self.selector.unregister(each)
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def wait(self) -> None:
+        """Wait until the relay does not hang."""
+        while self.hangs:
+            sleep(0.01)
+
+    def end(self) -> None:
+        """Close all connections."""
+        self.hangs = False
+        for each in (self.listener, *self.sockets):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join()
+        for each in (self.listener, *self.sockets):
             each.close()
 
 
@@ -106,8 +74,7 @@ def relaying(uri: str) -> Iterator[tuple[Relay, str]]:
     url = make_url(uri)
     relay = Relay(url.host or "127.0.0.1", url.port or 5432)
     try:
-        through = url.set(host="127.0.0.1", port=relay.port)
+        through = url.set(host="127.0.0.1", port=relay.listener.getsockname()[1])
         yield relay, through.render_as_string(hide_password=False)
     finally:
-        relay.ends = True
-        relay.thread.join()
+        relay.end()

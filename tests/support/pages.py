@@ -16,6 +16,7 @@ from unittest.mock import patch
 from babel import Locale
 from babel.messages import Catalog
 from flask import Flask
+from lxml import html
 
 from flask_ibi_archive.server.web import texts as translations
 from flask_ibi_archive.server.web.texts import Catalogue, read_catalogues
@@ -151,8 +152,9 @@ NAMES = {
     *Locale.parse(TAG).languages.values(),
     *Locale.parse(TAG).territories.values(),
 }
-#: The attributes that readers see or hear.
-ATTRIBUTES = ("alt", "aria-label", "data-copied", "placeholder", "title")
+#: The attributes that readers see or hear, and the citations of an item.
+ATTRIBUTES = "//@alt | //@aria-label | //@data-copied | //@placeholder | //@title"
+CITATIONS = "//*[contains(@class, 'ibi-citation')]"
 
 #: URLs and media types.
 _ADDRESS = re.compile(r"https?://\S+|\b[a-z]+/[a-z0-9.+-]+")
@@ -208,40 +210,17 @@ def marked_language() -> Iterator[None]:
         yield
 
 
-class _Texts(HTMLParser):
-    """The texts and attributes of a page that readers see or hear."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self.attributes: list[str] = []
-        self.open: list[tuple[str, bool]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [value or "" for name, value in attrs if name in ATTRIBUTES]
-        # identifiers are data; a citation has the words of its standard
-        is_data = tag in ("code", "script", "textarea") or "ibi-citation" in (
-            dict(attrs).get("class") or ""
-        )
-        if tag not in VOID:
-            self.open.append((tag, is_data))
-
-    def handle_endtag(self, tag: str) -> None:
-        self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        self.texts += [] if any(is_data for _, is_data in self.open) else [data]
-
-
 def list_unmarked_words(page: str) -> set[str]:
     """Return the words of a page that are not part of a translated text.
 
     :param page: a page in the language that marks each translated text.
     """
-    found = _Texts(page)
+    root = html.document_fromstring(page)
+    # identifiers are data; a citation has the words of its standard
+    for element in root.xpath(f"//code | //script | //textarea | {CITATIONS}"):
+        element.drop_tree()
     # a translated text may contain elements and other translated texts
-    text, count = " ".join([*found.texts, *found.attributes]), 1
+    text, count = " ".join(root.xpath(f"//text() | {ATTRIBUTES}")), 1
     while count:
         text, count = _MARKED.subn(" ", text)
     return list_words(_ADDRESS.sub(" ", text))
