@@ -13,10 +13,9 @@ import pytest
 from flask import Flask
 from sqlalchemy import inspect
 from support.archives import archive_of, everything_in
-from support.commands import command as run_command
 from support.vectors import load
 
-from flask_ibi_archive import IBIArchive, ItemRecord
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.protocol.url_list import ArchiveUrls
@@ -205,18 +204,6 @@ def test_no_known_key_is_logged_as_a_warning() -> None:
 # --- errors at the start -----------------------------------------------------------------
 
 
-def test_a_wrong_setting_stops_a_command_with_one_line() -> None:
-    def create_app() -> Flask:
-        app = Flask("wrong")
-        app.config.from_mapping(SECRET_KEY="s", IBI_DATABASE_URI=f"postgresql://u:{SECRET}@h:x/y")
-        IBIArchive(app)
-        return app
-
-    error = run_command(create_app, "list").error
-    assert error.startswith("IBI_DATABASE_URI is 'postgresql://u@h:x/y'")
-    assert SECRET not in error
-
-
 # --- settings for minting ------------------------------------------------------------------------
 
 
@@ -234,6 +221,8 @@ def test_an_unusable_mint_host_is_an_error_when_minting() -> None:
 def test_a_host_name_and_an_ip_address_are_sufficient_for_minting() -> None:
     config = read(IBI_ARCHIVE_ADDRESS="mtc-m18.sid.inpe.br:8080", IBI_ARCHIVE_IP="150.163.34.243")
     assert config.check_minting() == ("sid.inpe.br/mtc-m18.8080", "8JMKD3MGP8WD49")
+    config = read(IBI_MINT_HOST="a.br", IBI_ARCHIVE_IP="150.163.34.243", IBI_MINT_PORT=802)
+    assert config.check_minting() == ("br/a.802", "8JMKD3MGP8W34M")
     # the default of the host is that of the address
     for address, host in (
         ("localhost:5000", "localhost"),
@@ -282,17 +271,6 @@ def test_init_with_a_service_ibi_needs_no_settings_for_minting(
             attempt()
         assert refusal.value.key == "IBI_ARCHIVE_IP"
     assert everything_in(archive) == before
-
-
-def test_init_mints_an_ibi_of_the_service_from_host_ip_and_port(
-    new_app: Callable[..., Flask],
-) -> None:
-    archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_MINT_PORT=802))
-    served, _ = archive.init()
-    assert served.rep is not None
-    assert served.ibip is not None
-    assert served.rep.startswith("sid.inpe.br/mtc-m16c.802/")
-    assert served.ibip.startswith("8JMKD3MGP8W34M/")
 
 
 def test_an_archive_that_is_printed_shows_no_secret() -> None:

@@ -25,9 +25,9 @@ from support.resolving import (
     leads,
     resolver_of,
     resolver_over,
-    statements_of,
     wants,
 )
+from support.statements import statements_of
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST

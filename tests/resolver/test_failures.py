@@ -15,16 +15,8 @@ from sqlalchemy import insert, select, text
 from support.archive_servers import servers
 from support.commands import command
 from support.registries import NOON, SERVICE, a_registry, included
-from support.resolving import (
-    ORIGINAL,
-    Table,
-    X,
-    app_over,
-    archives_of,
-    leads,
-    resolver_of,
-    statements_of,
-)
+from support.resolving import ORIGINAL, Table, X, app_over, archives_of, leads, resolver_of
+from support.statements import statements_of
 
 from flask_ibi_archive.resolver import failures
 from flask_ibi_archive.resolver.commands import ibi_resolver

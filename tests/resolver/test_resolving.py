@@ -21,9 +21,9 @@ from support.resolving import (
     include,
     leads,
     resolver_over,
-    statements_of,
     wants,
 )
+from support.statements import statements_of
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart, Redirect

@@ -9,7 +9,6 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 from flask import Flask
-from sqlalchemy import event
 
 from flask_ibi_archive.core.protocol.inclusion import InclusionConfirmationRequest
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
@@ -20,7 +19,6 @@ from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest, 
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.resolving import ResolverService
-from flask_ibi_archive.server.database.database import Database
 from support.archive_servers import Servers, http
 from support.loopback import HERE, PATIENCE
 from support.registries import KEY, a_config, a_registry, a_request, copy_tables, resolver_database
@@ -183,21 +181,3 @@ def wants(
         parse_accept_language(language),
         user_agent,
     )
-
-
-@contextmanager
-def statements_of(*databases: Database) -> Iterator[list[str]]:
-    """Yield a list that receives the statements sent to some databases."""
-    sent: list[str] = []
-
-    def record(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
-        sent.append(statement)
-
-    engines = [engine for one in databases for engine in (one.engine, one.reader)]
-    for engine in engines:
-        event.listen(engine, "before_cursor_execute", record)
-    try:
-        yield sent
-    finally:
-        for engine in engines:
-            event.remove(engine, "before_cursor_execute", record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -17,7 +17,6 @@ from sqlalchemy.exc import IntegrityError
 from support.accesses import acknowledge
 from support.archives import archive_of, import_records, open_app
 from support.clocks import Clock
-from support.tables import SECOND
 from support.web import CONTENTS, INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep, source
 
 from flask_ibi_archive import IBIArchive
@@ -194,17 +193,6 @@ def test_an_edit_changes_an_embargo_at_once(app: Flask, tmp_path: Path) -> None:
     tombstone = archive.get(ibi)
     assert tombstone is not None
     assert tombstone.record.embargo is None
-
-
-def test_copies_and_transferred_items_keep_their_embargo(new_app: Callable[..., Flask]) -> None:
-    first, second = (archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (rep(50), SECOND))
-    first.init()
-    second.init()
-    ibi, other = (first.deposit(embargo=DAY).rep for _ in range(2))
-    first.transfer(ibi, SECOND, keep_copy=True)
-    first.transfer(other, SECOND)
-    found = [archive.get(one) for one in (ibi, other) for archive in (first, second)]
-    assert [item and item.record.embargo for item in found] == [DAY, DAY, None, DAY]
 
 
 @pytest.mark.postgresql

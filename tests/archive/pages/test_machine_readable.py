@@ -207,23 +207,14 @@ def test_formats_and_tags_show_what_the_reader_may_see(new_shelf: Create, tmp_pa
     # a format of the host is served and listed
     ibi = IBIArchive()
 
-    @ibi.metadata_format("marcxml", **MARC)
-    def write_marc(work: Work) -> str:
-        return f"<record>{work.title}</record>"
-
     @ibi.metadata_format("plain", media_type="text/plain", extension="txt", label="Text")
     def write_plain(work: Work) -> bytes:
         return work.title.encode()
 
     app = new_shelf({"rep": rep(21), "metadata": {"dc": {"title": ["Rain"]}}}, ibi=ibi)
-    answer = ask(app, f"/col/{rep(21)}/metadata?choice=marcxml")
-    assert answer.headers["Content-Type"] == "application/marcxml+xml; charset=utf-8"
-    assert answer.headers["Content-Disposition"].endswith('.xml"')
-    assert answer.text == "<record>Rain</record>"
     assert ask(app, f"/col/{rep(21)}/metadata?choice=plain").text == "Rain"
     page = ask(app, f"/col/{rep(21)}/")
-    assert f"{ORIGIN}/col/{rep(21)}/metadata?choice=marcxml" in links_of(page)["describedby"]
-    assert ">marcxml</a>" in page.text
+    assert f"{ORIGIN}/col/{rep(21)}/metadata?choice=plain" in links_of(page)["describedby"]
     assert ">Text</a>" in page.text
 
 

@@ -113,23 +113,6 @@ def test_each_archive_answers_for_its_own_items(apps: tuple[Flask, Flask]) -> No
     assert ask(there, X)["url"] == f"http://there.example/col/{X}/"
 
 
-@pytest.mark.rule("R72-04")
-def test_settings_determine_the_answer(new_app: Callable[..., Flask]) -> None:
-    archive_of(new_app()).init()
-    import_records(archive_of(new_app()), [{"rep": X, "next_edition": Y}, {"rep": Y}])
-    whole = {"IBI_FILTER_URL_LIST": False, "IBI_FOLLOW_EDITIONS": False}
-    cases: list[tuple[dict[str, Any], set[str]]] = [
-        ({}, {"url.lastedition", "urlkey"}),
-        ({"IBI_FOLLOW_EDITIONS": False}, set()),
-        ({"IBI_RELATIONS": ["", ".metadata"]}, set()),
-        (whole, {"url", "urlkey", "url.translation"}),
-    ]
-    for config, expected in cases:
-        pairs = ask(new_app(**config), X, "GetLastEdition")
-        assert {name for name in pairs if name.startswith("url")} == expected
-        assert ("ibi.nextedition" in pairs) is ("url.lastedition" not in pairs)
-
-
 def test_a_removed_copy_is_treated_as_an_item_of_another_archive(apps: tuple[Flask, Flask]) -> None:
     here, there = apps
     import_records(

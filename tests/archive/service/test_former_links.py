@@ -12,7 +12,7 @@ import pytest
 from flask import Flask, Response
 from support.archives import archive_of, close, import_records, make_host
 from support.databases import new_database
-from support.resolving import statements_of
+from support.statements import statements_of
 from support.web import (
     CLOSED,
     GONE,

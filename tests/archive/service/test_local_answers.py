@@ -267,16 +267,6 @@ def test_settings_and_routes_of_the_host_have_precedence(web_with: NewApp) -> No
     app.add_url_rule("/<first>/<second>/", "two", lambda first, second: "two")
     answer = ask(app, f"/{REPORT_IBIP}")
     assert (answer.status, answer.headers["Location"]) == (308, f"{HOST}/{REPORT_IBIP}/")
-    # a resolver of the same app answers persistent urls
-    app = web_with()
-    add_resolver(app, lambda asked: Response(f"resolved {asked.wanted.ibi}"))
-    for target in (REPORT, f"{REPORT}:", NOBODY, GONE):
-        ibi = target.rstrip(":")
-        assert ask(app, f"/{target}").text == f"resolved {ibi}"
-    assert ask(app, f"/{REPORT}::").status == 400
-    assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 200
-    assert ask(app, f"/col/{REPORT}/").status == 200
-    assert Page(ask(app, "/").text).text("h1") == "Find an item by its identifier"
 
 
 @pytest.mark.no_tables

@@ -24,7 +24,8 @@ from support.registry_calls import (
     registry_app,
     verb_call,
 )
-from support.resolving import resolver_of, statements_of
+from support.resolving import resolver_of
+from support.statements import statements_of
 from support.web import Answer
 
 from flask_ibi_archive.resolver import IBIResolver

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from flask import Blueprint, Flask, Response, request
-from werkzeug.routing import BaseConverter, PathConverter
 
 from flask_ibi_archive.server.web.hooks import (
-    IBIConverter,
-    OwnItemConverter,
-    OwnWordConverter,
     answer_first,
     prepare_app,
 )
@@ -62,36 +58,3 @@ def test_the_policy_is_added_after_all_functions_of_the_app() -> None:
     answers = [app.test_client().get(path) for path in ("/", "/?set")]
     policies = [answer.headers.getlist("Content-Security-Policy") for answer in answers]
     assert policies == [["default-src 'self'"], ["theirs"]]
-
-
-def test_werkzeug_selects_the_rule_with_the_smallest_weight() -> None:
-    class Heavy(BaseConverter):
-        weight = 999_999
-
-    app = Flask(__name__)
-    converters = {"item": OwnItemConverter, "word": OwnWordConverter, "theirs": IBIConverter}
-    app.url_map.converters.update(converters, heavy=Heavy)
-    assert BaseConverter.weight < IBIConverter.weight < PathConverter.weight
-    for number, rule in enumerate(
-        (
-            "/item/<item:x>/",
-            "/item/<theirs:x>/",
-            "/path/<item:x>/",
-            "/path/<path:x>/",
-            "/heavy/<item:x>/",
-            "/heavy/<heavy:x>/<heavy:y>/",
-            "/word/<word('a'):x>",
-            "/word/<x>",
-            "/fixed/<word('a'):x>",
-            "/fixed/a",
-        )
-    ):
-        app.add_url_rule(rule, str(number), lambda rule=rule, **values: rule)
-    paths = ("/item/a/b/", "/path/a/b/", "/heavy/a/b/", "/word/a", "/fixed/a")
-    assert [get(app, path) for path in paths] == [
-        "/item/<theirs:x>/",
-        "/path/<path:x>/",
-        "/heavy/<heavy:x>/<heavy:y>/",
-        "/word/<word('a'):x>",
-        "/fixed/a",
-    ]
