@@ -6,7 +6,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from mimetypes import guess_type
@@ -29,13 +29,10 @@ from flask_ibi_archive.archive.items.tables import (
     Translation,
     primary_form,
 )
-from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue_items import HIDDEN, Catalogue
-from flask_ibi_archive.core.protocol.messages import UrlRequest
-from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
+from flask_ibi_archive.core.protocol.catalogue_items import HIDDEN
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.core.records.description import parse_description
 from flask_ibi_archive.core.records.record import (
     FIELDS,
@@ -653,32 +650,6 @@ def view_host_item(record: Record, metadata: Record | None, today: date) -> Item
     if record.tombstone is not None and record.tombstone.successor is not None:
         related.append(RelatedItem("successor", record.tombstone.successor))
     return ItemView(record, False, today, described, language, tuple(related))
-
-
-def find_metadata_url(
-    catalogue: Catalogue,
-    facts: ArchiveFacts,
-    ibi: Identifier,
-    user: str,
-    step: Step,
-    is_open: bool = False,
-) -> str | None:
-    """Return the URL of the metadata of an item for a user.
-
-    The URL is that of the answer to a urlRequest without a selection of relations.
-
-    :param facts: the published facts of the Archive.
-    :param user: the IP address of the user.
-    :param step: the step of a relation that selects the metadata, with or without a format.
-    :param is_open: True if the user may read the metadata in spite of networks and embargoes.
-    :returns: None if the item has no such URL for this user.
-    """
-    relation = Relation((step,))
-    whole = replace(facts, relations=None, filter_url_list=True, checks_access=not is_open)
-    request = UrlRequest(ibi, (user,), verbs=VerbList(relation))
-    pairs = answer_url_request(catalogue, request, whole, lambda item: "")
-    url = dict(pairs).get("url" + relation.name)
-    return url if isinstance(url, str) else None
 
 
 def read_works(

@@ -20,10 +20,10 @@ from flask_ibi_archive.archive.items.access import (
     logging_failure,
     select_readable_files,
 )
-from flask_ibi_archive.archive.items.read import find_metadata_url
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.relations import Step, StepKind
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.protocol.url_list import find_metadata_url
 from flask_ibi_archive.core.records import page_head
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld

@@ -12,18 +12,25 @@ Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol import catalogue_items, relations
 from flask_ibi_archive.core.protocol.catalogue_items import Catalogue, CatalogueItem, OwnMetadata
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
-from flask_ibi_archive.core.protocol.relations import Relation, RelationTarget, parse_relation
+from flask_ibi_archive.core.protocol.relations import (
+    Relation,
+    RelationTarget,
+    Step,
+    VerbList,
+    parse_relation,
+)
 from flask_ibi_archive.core.protocol.states import State
 
 
@@ -276,6 +283,32 @@ def answer_url_request(
     if scope.next_edition and (following := item.next_edition()) is not None:
         pairs.append((NEXT_EDITION, list_ibi_words(following.rep, following.ibip)))
     return pairs
+
+
+def find_metadata_url(
+    catalogue: Catalogue,
+    facts: ArchiveFacts,
+    ibi: Identifier,
+    user: str,
+    step: Step,
+    is_open: bool = False,
+) -> str | None:
+    """Return the URL of the metadata of an item for a user.
+
+    The URL is that of the answer to a urlRequest without a selection of relations.
+
+    :param facts: the published facts of the Archive.
+    :param user: the IP address of the user.
+    :param step: the step of a relation that selects the metadata, with or without a format.
+    :param is_open: True if the user may read the metadata in spite of networks and embargoes.
+    :returns: None if the item has no such URL for this user.
+    """
+    relation = Relation((step,))
+    whole = replace(facts, relations=None, filter_url_list=True, checks_access=not is_open)
+    request = UrlRequest(ibi, (user,), verbs=VerbList(relation))
+    pairs = answer_url_request(catalogue, request, whole, lambda item: "")
+    url = dict(pairs).get("url" + relation.name)
+    return url if isinstance(url, str) else None
 
 
 def list_target_urls(

@@ -11,11 +11,11 @@ from support.archives import SERVICE
 from support.stores import MemoryCatalogue, make_facts
 from support.web import rep
 
-from flask_ibi_archive.archive.items.read import find_metadata_url, view_host_item
+from flask_ibi_archive.archive.items.read import view_host_item
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind
-from flask_ibi_archive.core.protocol.url_list import answer_url_request
+from flask_ibi_archive.core.protocol.url_list import answer_url_request, find_metadata_url
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     ItemView,
