@@ -25,10 +25,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 from flask_ibi_archive import signals
 from flask_ibi_archive.archive.items import item_record, ownership, read, write
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
-from flask_ibi_archive.archive.items.files import (
-    FileStore,
-    Staging,
-)
+from flask_ibi_archive.archive.items.files import FileStore, Staging
 from flask_ibi_archive.archive.items.item_record import (
     EDITABLE,
     Files,
@@ -45,23 +42,10 @@ from flask_ibi_archive.archive.items.sessions import HostSession, get_part, in_t
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
-from flask_ibi_archive.core.records.record import (
-    ItemView,
-    Record,
-    Tombstone,
-)
-from flask_ibi_archive.core.records.values import (
-    parse_key,
-    parse_text,
-    quoted,
-)
+from flask_ibi_archive.core.records.record import ItemView, Record, Tombstone
+from flask_ibi_archive.core.records.values import parse_key, parse_text, quoted
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_url
-from flask_ibi_archive.errors import (
-    MalformedPersistentUrl,
-    RuleBroken,
-    StorageError,
-    UnknownItem,
-)
+from flask_ibi_archive.errors import MalformedPersistentUrl, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.server.database.database import Database, can_be_repeated
 from flask_ibi_archive.server.database.dialects import batched
 from flask_ibi_archive.signals import NOBODY, Notice, Notifier
@@ -324,7 +308,7 @@ def find_item(store: write.ItemStore, ibi: str) -> ownership.Owner:
     :raises UnknownItem: if there is no such item.
     :raises RuleBroken: rule 6, if the item is the service.
     """
-    owner = store.find_owners([ibi]).get(ibi)
+    owner = ownership.find_owners(store.connection, store.archive_id, [ibi]).get(ibi)
     if owner is None:
         raise UnknownItem(ibi)
     if owner.is_service:
