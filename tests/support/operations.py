@@ -77,21 +77,6 @@ def record_of(archive: Archive, ibi: str) -> Record:
     return view_of(archive, ibi).record
 
 
-def contents_of(record: Record) -> list[tuple[str, str | None]]:
-    """Return the paths and the checksums of the files of an item."""
-    return [(file.path, file.sha256) for file in record.files]
-
-
-def editions_of(archive: Archive, ibi: str | None) -> list[str]:
-    """Return the chain of editions that begins at an item."""
-    chain = []
-    while ibi is not None:
-        chain.append(ibi)
-        item = archive.get(ibi)
-        ibi = item.record.next_edition if item else None
-    return chain
-
-
 def group_of(archive: Archive, ibi: str) -> set[tuple[str | None, str]]:
     """Return the languages and identifiers of an item's group of translations."""
     with archive.database.reading() as connection:

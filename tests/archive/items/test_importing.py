@@ -19,14 +19,7 @@ from unittest.mock import Mock
 import pytest
 from flask import Flask
 from sqlalchemy import func, select
-from support.archives import (
-    SERVICE,
-    archive_of,
-    everything_in,
-    export,
-    import_file,
-    import_records,
-)
+from support.archives import SERVICE, archive_of, everything_in, export, import_file, import_records
 from support.commands import ROOT, command
 from support.operations import SECOND, make_archives
 from support.stores import ibip_of, make_store, moment_of, rep_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import SERVICE
-from support.operations import SECOND, editions_of, make_archives, record_of
+from support.operations import SECOND, make_archives, record_of
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -50,7 +50,7 @@ def test_one_of_two_next_editions_wins(archives: list[Archive]) -> None:
         lost = [one for one in found if isinstance(one, Exception)]
         assert [(type(one), one.rule) for one in lost] == [(RuleBroken, 7)] * 2
         assert all(won.rep in str(one) for one in lost)
-        assert editions_of(first, item.rep) == [item.rep, won.rep]
+        assert record_of(first, item.rep).next_edition == won.rep
 
 
 def test_one_of_two_who_use_a_reservation_wins(archives: list[Archive]) -> None:

@@ -127,12 +127,6 @@ class Library(RuleBasedStateMachine):
         item = self.world[number].get(name)
         return item if item is not None and item.state in states else None
 
-    def spelled(self, number: int, name: str, pick: int) -> str:
-        """Return an identifier of an item: either form, in upper or lower case."""
-        item = self.world[number].get(name)
-        ibi = item.ibip if item and item.ibip and pick % 2 else name
-        return ibi.upper() if pick % 3 else ibi.lower()
-
     def used_languages(self, number: int, name: str) -> set[str | None]:
         """Return the languages of an item's group in an Archive."""
         return {language for language, _ in group_of(self.archives[number], name)}
@@ -166,9 +160,8 @@ class Library(RuleBasedStateMachine):
     def new_edition(self, number: int, pick: int) -> None:
         name = self.pick(number, pick)
         item = self.known(number, name, "Original", "Deleted")
-        ibi = self.spelled(number, name, pick)
         done = self.attempt(
-            lambda: self.archives[number].new_edition(ibi, ItemRecord()),
+            lambda: self.archives[number].new_edition(name, ItemRecord()),
             refused=item is None or item.next is not None,
         )
         if done:
@@ -181,10 +174,9 @@ class Library(RuleBasedStateMachine):
     def add_translation(self, number: int, pick: int, language: str | None) -> None:
         name = self.pick(number, pick)
         item = self.known(number, name, "Original", "Copy")
-        ibi = self.spelled(number, name, pick)
         record = ItemRecord(language=language)
         done = self.attempt(
-            lambda: self.archives[number].add_translation(ibi, record),
+            lambda: self.archives[number].add_translation(name, record),
             refused=language is None
             or item is None
             or language == item.language
@@ -268,7 +260,6 @@ class Library(RuleBasedStateMachine):
         # the target Archive already has an item that is updated or returned
         name = self.pick(goal if pull else source, pick)
         item = self.known(source, name, "Original")
-        ibi = self.spelled(source, name, pick)
         if pull:
             holders = [one for one in range(3) if self.known(one, name, "Original")]
             source = holders[0] if holders else goal
@@ -278,7 +269,7 @@ class Library(RuleBasedStateMachine):
             archive, to = self.archives[source], SERVICES[goal]
         there = self.world[goal].get(name)
         done = self.attempt(
-            lambda: archive.make_copy(ibi, to),
+            lambda: archive.make_copy(name, to),
             refused=item is None or source == goal or self.breaks_chain(goal, name, item.next),
             maybe_rule=8,
         )
@@ -292,10 +283,9 @@ class Library(RuleBasedStateMachine):
         goal = (source + distance) % 3
         name = self.pick(source, pick)
         item = self.known(source, name, "Original")
-        ibi = self.spelled(source, name, pick)
         there = self.world[goal].get(name)
         done = self.attempt(
-            lambda: self.archives[source].transfer(ibi, SERVICES[goal], keep_copy=keep_copy),
+            lambda: self.archives[source].transfer(name, SERVICES[goal], keep_copy=keep_copy),
             refused=item is None
             or not item.transferable
             or source == goal
@@ -320,10 +310,9 @@ class Library(RuleBasedStateMachine):
     def delete(self, number: int, pick: int, reason: str) -> None:
         name = self.pick(number, pick)
         item = self.known(number, name, "Original", "Copy")
-        ibi = self.spelled(number, name, pick)
         copies = [one for one in range(3) if self.known(one, name, "Copy")]
         done = self.attempt(
-            lambda: self.archives[number].delete(ibi, reason),
+            lambda: self.archives[number].delete(name, reason),
             refused=not reason or item is None or (item.state == "Original" and bool(copies)),
         )
         if done:

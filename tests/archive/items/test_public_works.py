@@ -17,9 +17,7 @@ from support.web import rep
 from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.host_catalogue import read_record
-from flask_ibi_archive.archive.items.read import (
-    describe_host_item,
-)
+from flask_ibi_archive.archive.items.read import describe_host_item
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCoreMetadata,

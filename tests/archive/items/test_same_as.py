@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import delete, update
-from sqlalchemy.exc import IntegrityError
 from support.archives import archive_of, import_records
 from support.commands import command, show
 from support.operations import SECOND, make_archives, record_of
@@ -249,17 +248,6 @@ def test_processes_that_deposit_the_same_key_get_the_same_item(archive: Archive)
         minted = threads.map(lambda title: archive.deposit(key=KEY, title=title), "ABCDEFGHIJKL")
     assert len({one.ibi for one in minted}) == 1
     assert len(list(archive.find())) == 1
-
-
-@pytest.mark.postgresql
-def test_the_database_refuses_wrong_keys(archive: Archive) -> None:
-    archive.deposit(key=KEY, title="a")
-    other = archive.deposit(title="b").rep
-    service = archive.served().rep
-    for key, rep in ((KEY, other), ("", other), ("x", service)):
-        statement = update(Item).where(Item.rep == rep).values(host_key=key)
-        with pytest.raises(IntegrityError), archive.database.writing() as connection:
-            connection.execute(statement)
 
 
 def test_exports_imports_and_show_contain_the_key(app: Flask, tmp_path: Path) -> None:
