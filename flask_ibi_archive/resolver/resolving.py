@@ -50,7 +50,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from random import random
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from flask import Response
 
@@ -60,7 +60,6 @@ from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import (
     Answer,
-    ArchiveSource,
     Question,
     is_same_address,
 )
@@ -269,17 +268,6 @@ class Poll:
 # --- the resolution ------------------------------------------------------------------------------
 
 
-class ResolutionResult(NamedTuple):
-    """The outcome of a resolution.
-
-    :param archive: the Archive that returned the URL of the redirect, or that removed the item.
-        None for another alert, and for the URL of a registered document.
-    """
-
-    outcome: Redirect | Alert
-    archive: Archive | None = None
-
-
 @dataclass
 class Resolution:
     """The resolution of one persistent URL.
@@ -323,7 +311,7 @@ class Resolution:
         self._registered: dict[Question, Sequence[Answer]] = {}
         self._decisions: list[Decided] = []
 
-    def run(self) -> ResolutionResult:
+    def run(self) -> Redirect | Alert:
         """Return the outcome: a redirect, or an alert with the available alternatives.
 
         :raises NotReady: if no Archive has the item, and the database of the document registry does
@@ -331,20 +319,13 @@ class Resolution:
         """
         while (outcome := self._decide()) is None:
             self._wait()
-        source: ArchiveSource | None = None
-        if isinstance(outcome, Redirect):
-            source = outcome.source
-        else:
+        if isinstance(outcome, Alert):
             if outcome.kind is AlertKind.MISSING:
                 outcome = self._find_alternatives(outcome)
-            elif outcome.kind is AlertKind.REMOVED:
-                source = outcome.sources[0]
             outcome = self._add_claimants(outcome)
         if self._replies is not None and self._replies.pending:
             self._replies.abandon()
-        archives = self.archives.archives.values() if source and not source.is_actor else ()
-        found = [one for one in archives if source and one.service_ibi == source.service]
-        return ResolutionResult(outcome, found[0] if found else None)
+        return outcome
 
     # --- deciding --------------------------------------------------------------------------------
 
@@ -779,12 +760,16 @@ class ResolverService:
             trace,
             look_up=lambda further: self._look_up(further)[1],
         )
-        outcome, archive = resolution.run()
+        outcome = resolution.run()
         if random() < claims.SHARE:
             self._audit(ibi, archives, known[ibi.text], own)
-        if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
+        if isinstance(outcome, Alert):
+            return outcome
+        if is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, ibi)
-        if isinstance(outcome, Redirect) and archive is not None:
+        if not outcome.source.is_actor:
+            included, service = archives.archives.values(), outcome.source.service
+            [archive] = [one for one in included if one.service_ibi == service]
             prefixes = {found.prefix for found in (outcome.question.ibi, *outcome.ibi)}
             self.metrics.add_prefixes(archive.id, prefixes)
             if acknowledges:

@@ -126,7 +126,7 @@ class SimulatedNetwork:
             clock=lambda: self.now,
             **options,
         )
-        return resolution.run().outcome
+        return resolution.run()
 
 
 # --- Archives that answer from tables ------------------------------------------------------------
