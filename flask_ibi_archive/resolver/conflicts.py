@@ -525,11 +525,10 @@ def _find_base() -> str:
     return base + request_root()
 
 
-def _page(template: str, status: int = 200, **values: object) -> Response:
+def _page(template: str, **values: Any) -> Response:
     root = request_root()
     response = responses.render_page(
         template,
-        status,
         root=root,
         conflicts_path=f"{root}{CONFLICTS}",
         iso_moment=format_timestamp,

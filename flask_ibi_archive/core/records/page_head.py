@@ -164,12 +164,10 @@ def list_part_links(relation: str, persistent_url: str, page_url: str) -> Iterat
     yield Link(relation, page_url, "text/html")
 
 
-def format_link_header(links: Iterable[Link], size: int = MAX_HEADER) -> str:
-    """Return the value of a Link header, with as many links as fit.
-
-    :param size: the maximum size in bytes.
-    """
+def format_link_header(links: Iterable[Link]) -> str:
+    """Return the value of a Link header, with as many links as fit."""
     chosen: list[str] = []
+    size = MAX_HEADER
     for link in links:
         text = link.format()
         if len(text) + 2 <= size:

@@ -180,13 +180,10 @@ def _parse_target(target: str, text: str) -> PersistentUrl:
     try:
         return _parse_parts(target)
     except RefusedText as error:
-        raise MalformedPersistentUrl(text, error.reason, _suggest(error.reason)) from error
-
-
-def _suggest(reason: Reason) -> str | None:
-    if reason.code != "not_an_identifier":
-        return None
-    return suggest_identifier(str(reason.facts["text"]))
+        reason, suggestion = error.reason, None
+        if reason.code == "not_an_identifier":
+            suggestion = suggest_identifier(str(reason.facts["text"]))
+        raise MalformedPersistentUrl(text, reason, suggestion) from error
 
 
 def _parse_parts(target: str) -> PersistentUrl:
@@ -290,7 +287,7 @@ def _read_query(query: str) -> tuple[bool, str, str]:
     """
     values: dict[str, str] = {}
     passed = []
-    for piece in query.split("&"):
+    for piece in filter(None, query.split("&")):
         for name, value in decode_query_string(piece):
             if not name.startswith(SYSTEM_PREFIX):
                 passed.append(piece)
