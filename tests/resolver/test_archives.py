@@ -152,23 +152,6 @@ def test_another_key_replaces_the_first_only_with_replace(registry: Registry) ->
     assert exclude(registry, key=OTHER_KEY).archive == "excluded"
 
 
-@pytest.mark.postgresql
-def test_concurrent_registrations_of_one_archive_create_one_row(database: Database) -> None:
-    registry = a_registry(database)
-    start = Barrier(4)
-
-    def register(number: int) -> str:
-        start.wait()
-        try:
-            return "new" if registry.register(SERVICE, f"{KEY}-{KEY}{number}") else "again"
-        except RegistrationError:
-            return "refused"
-
-    with ThreadPoolExecutor(4) as pool:
-        assert sorted(pool.map(register, (0, 0, 1, 1))) == ["again", "new", "refused", "refused"]
-    assert len(registry.list()) == 1
-
-
 # --- inclusion and exclusion ---------------------------------------------------------------------
 
 

@@ -171,7 +171,7 @@ def test_an_unreadable_answer_does_not_affect_others(
     assert found.reason == "answers with a text that can't be read"
     assert "the answer of an Archive can't be read" in caplog.text
     late.wait()  # it may not have read the request yet
-    hosts.release(late, http(KNOWN))
+    late.release(http(KNOWN))
     assert isinstance(one_of(replies), Reply)
 
 
@@ -204,7 +204,7 @@ def test_archives_are_asked_concurrently(hosts: Servers, make_fan_out: MakeFanOu
     assert replies.pending == 1
     assert replies.get(0) is None
     late.wait()
-    hosts.release(late, http(KNOWN))
+    late.release(http(KNOWN))
     last = one_of(replies)
     assert last.target is targets[0]
     assert last.seconds >= max(result.seconds for result in results if result)
@@ -244,7 +244,7 @@ def test_the_callers_timeout_is_not_a_failure_of_the_archive(
     assert replies.pending == 1
     replies.abandon()
     host.wait()
-    hosts.release(host, http(KNOWN))
+    host.release(http(KNOWN))
     assert isinstance(ended.get(timeout=PATIENCE), Reply)
 
 
@@ -379,7 +379,7 @@ def test_connections_to_a_host_are_limited(
     assert isinstance(replies.get(PATIENCE), Reply)
     for number in range(10):
         slow.wait()
-        hosts.release(slow, http(KNOWN))
+        slow.release(http(KNOWN))
         assert isinstance(replies.get(PATIENCE), Reply), number
     assert slow.accepted <= 3
 
@@ -397,9 +397,9 @@ def test_abandoned_questions_are_completed_and_counted(
     assert (replies.pending, replies.get(PATIENCE)) == (0, None)
     late.wait()
     broken.wait()
-    hosts.release(late, http(KNOWN))
+    late.release(http(KNOWN))
     assert isinstance(ended.get(timeout=PATIENCE), Reply)
-    hosts.release(broken, http(KNOWN, "500 No"))
+    broken.release(http(KNOWN, "500 No"))
     assert isinstance(ended.get(timeout=PATIENCE), Failure)
     assert replies.get(0) is None
 

@@ -15,7 +15,6 @@ from support.resolving import (
     Run,
     TableArchive,
     X,
-    Y,
     Z,
     archives_of,
     include,
@@ -32,7 +31,6 @@ from flask_ibi_archive.resolver import asking, resolving
 from flask_ibi_archive.resolver.resolving import (
     Asked,
     ResolverService,
-    Skipped,
     TraceEvent,
 )
 
@@ -98,19 +96,6 @@ def test_the_archive_that_gave_an_item_with_the_prefix_is_asked_first_and_alone(
 
 
 # --- Archives that fail --------------------------------------------------------------------------
-
-
-def test_an_archive_that_fails_repeatedly_is_skipped_and_counts_as_silent(run: Run) -> None:
-    resolver, [bad, good] = run({X: http("", "500 No")}, {Y: leads(HERE)})
-    for _ in range(asking.MAX_FAILURES):
-        assert alerted(resolver, X).silent == 1
-    outcome, events = traced(resolver, X)
-    assert isinstance(outcome, Alert)
-    assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 2)
-    assert [event.archive.address for event in of_kind(events, Skipped)] == [bad.address]
-    assert len(bad.asked) == asking.MAX_FAILURES
-    assert led_to(resolver, Y) == HERE
-    assert len(good.questions) == asking.MAX_FAILURES + 2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from flask_ibi_archive.resolver.asking import FanOut
 from support.loopback import PATIENCE
 
 #: A function that returns the answer to a request with a target and a head. None means: wait for
-#: :meth:`Servers.release`. The connection is closed after an answer that ends in :data:`THE_END`.
+#: :meth:`Server.release`. The connection is closed after an answer that ends in :data:`THE_END`.
 Answer: TypeAlias = Callable[[str, str], "bytes | None"]
 
 THE_END = b"<the end>"
@@ -125,10 +125,6 @@ class Servers:
         """Start a server on a port, and return it."""
         self._all.append(Server(answer, place))
         return self._all[-1]
-
-    def release(self, server: Server, data: bytes) -> None:
-        """Answer all requests that wait at a server."""
-        server.release(data)
 
     def stop(self) -> None:
         """Stop all servers."""

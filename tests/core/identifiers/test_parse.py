@@ -171,20 +171,6 @@ def test_each_v_of_an_ibip_is_repaired_to_u(ip: str, port: int, date: Fraction) 
     assert suggest_identifier(ibip.text.replace("U", "v", 1).lower()) == ibip.text
 
 
-@given(some.addresses, some.ports, some.dates())
-def test_one_wrong_grapheme_in_an_address_is_repaired_or_nothing_is_suggested(
-    ip: str, port: int, date: Fraction
-) -> None:
-    ibip = some.build_ibip(ip, port, date)
-    places = [at for at, character in enumerate(ibip.prefix) if character in "8B5S"]
-    assume(places)
-    characters = list(ibip.text)
-    characters[places[0]] = characters[places[0]].translate(str.maketrans("8B5S", "B8S5"))
-    broken = "".join(characters)
-    is_wrong = isinstance(get_outcome(decode_identifier, parse_identifier(broken)), IdentifierError)
-    assert suggest_identifier(broken) in ((ibip.text, None) if is_wrong else (None,))
-
-
 @given(
     st.text("8B5SVUWX2/", max_size=60)
     | st.text("0O1I8B5SVU2./@-", max_size=60)
