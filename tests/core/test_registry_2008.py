@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from lxml import etree
 from support.vectors import load
 
@@ -14,11 +12,9 @@ from flask_ibi_archive.core.registry_2008 import (
     VERBS,
     DocumentLocation,
     DocumentRegistration,
-    DocumentRegistryError,
     MetadataLocation,
     RegistryAnswer,
     format_registry_answer,
-    parse_registry_request,
 )
 
 ACTOR = "dpi.inpe.br/banon/2001/01.11.16.21"
@@ -34,19 +30,6 @@ EXAMPLES: list[dict[str, str]] = [
 
 def test_each_verb_has_an_example() -> None:
     assert [example["verb"] for example in EXAMPLES] == [*VERBS]
-
-
-@given(
-    st.sampled_from(EXAMPLES),
-    st.lists(st.tuples(st.sampled_from([*EXAMPLES[3]]), st.text(max_size=8))),
-)
-def test_every_other_request_is_malformed(
-    example: dict[str, str], fuzzed: list[tuple[str, str]]
-) -> None:
-    try:
-        parse_registry_request([*example.items(), *fuzzed])
-    except DocumentRegistryError as error:
-        format_registry_answer(RegistryAnswer("error", str(error)))
 
 
 @pytest.mark.rule("P4-17")

@@ -9,13 +9,13 @@ import re
 from typing import Any
 
 import pytest
-from support.stores import MemoryCatalogue, filter_url_list, make_facts, moment_of, rep_of
+from support.stores import MemoryCatalogue, make_facts, moment_of, rep_of
 from support.vectors import load
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
-from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.core.protocol.url_list import answer_url_request
 
 X, Y, Z, W, M, N = (rep_of(number) for number in range(6))
 FAR = rep_of(1, "elsewhere.org/there")
@@ -160,16 +160,6 @@ def test_a_deleted_item_has_only_its_state_and_timestamp() -> None:
             }, (verbs, filtered)
 
 
-def test_only_legacy_identifiers_are_case_sensitive() -> None:
-    records = [item(X, ibip="8JMKD3MGP8W/34PGRBS", aliases=["aBZc/1", Y])]
-    for ibi in (X.upper(), "8jmkd3mgp8w/34pgrbs", "aBZc/1", Y.title()):
-        assert whole(records, ibi)["ibi"] == ("rep", X, "ibip", "8JMKD3MGP8W/34PGRBS")
-    assert whole(records, "abZc/1") == {}
-
-
-# --- state, timestamp, contenttype ---------------------------------------------------------------
-
-
 # --- addresses of files --------------------------------------------------------------------------
 
 FILES = [
@@ -281,11 +271,3 @@ def test_filtering_keeps_the_pairs_that_the_resolver_needs() -> None:
     for records, verbs, expected in VECTORS["filtered"]:
         pairs = whole(RICH if records == "rich" else records, verbs=verbs, filtered=True)
         assert set(pairs) == {*ALWAYS, *expected}, (records, verbs)
-
-
-def test_filtering_changes_no_values_and_no_empty_list() -> None:
-    unfiltered: list[UrlPair] = list(whole(RICH, verbs="GetLastEdition").items())
-    filtered = dict(filter_url_list(unfiltered, parse_verb_list("GetLastEdition")))
-    assert filtered.items() <= dict(unfiltered).items()
-    assert filtered == whole(RICH, verbs="GetLastEdition", filtered=True)
-    assert filter_url_list([], parse_verb_list("GetLastEdition")) == []

@@ -66,11 +66,6 @@ ALONE = SimpleNamespace(rep=None, ibip=IBIP)
 HTTP = ArchiveUrls("http://mtc-m16c.sid.inpe.br")
 
 
-def test_a_url_contains_the_repository_name_or_else_the_ibip() -> None:
-    assert HTTP.item(BOTH) == f"http://mtc-m16c.sid.inpe.br/col/{REP}/"
-    assert HTTP.item(ALONE) == f"http://mtc-m16c.sid.inpe.br/col/{IBIP}/"
-
-
 def test_every_address_is_that_of_the_interface() -> None:
     base = "https://a.example:8443"
     addresses = ArchiveUrls(base)
@@ -156,27 +151,6 @@ def relation_of(shape: str) -> Relation:
     return Relation(tuple(STEPS[letter] for letter in shape))
 
 
-@pytest.mark.parametrize(
-    ("shape", "shapes", "has_editions"),
-    [
-        ("", {""}, False),
-        ("m", {"", "m"}, False),
-        ("u", {"", "u"}, True),
-        ("utm", {"", "u", "ut", "utm"}, True),
-        ("tu", {"", "t", "tu"}, True),
-    ],
-)
-def test_a_scope_has_a_relation_and_its_beginnings(
-    shape: str, shapes: set[str], has_editions: bool
-) -> None:
-    for follows in (True, False):
-        facts = ArchiveFacts("a.br", (), URLS, follow_editions=follows, own_formats=FORMATS)
-        for paths in ((), ("a/b", "a/b/index.html"), ()):
-            assert facts.scope(relation_of(shape), paths) == Scope(
-                frozenset(shapes), has_editions, paths, follows, FORMATS
-            )
-
-
 @pytest.mark.parametrize("requested_only", [True, False])
 def test_the_whole_list_needs_all_relations_unless_only_those_of_the_verbs_are_requested(
     requested_only: bool,
@@ -199,25 +173,6 @@ def test_a_scope_has_no_relation_that_the_archive_does_not_answer() -> None:
     assert facts.scope(relation_of("um"), ()).shapes == {"", "u", "um"}
     assert facts.scope(relation_of("utm"), ()).shapes == {"", "u"}
     assert facts.scope(relation_of("m"), ()).shapes == {""}
-
-
-@pytest.mark.parametrize(
-    ("format", "formats"),
-    [
-        (None, ["oai_dc", "mods"]),
-        ("bibtex", ["oai_dc", "mods", "bibtex"]),
-        ("far", ["oai_dc", "mods"]),
-    ],
-)
-def test_a_scope_has_a_format_that_the_archive_writes_if_the_relation_names_it(
-    format: str | None, formats: list[str]
-) -> None:
-    facts = ArchiveFacts(
-        "a.br", (), URLS, own_formats=FORMATS, written_formats=frozenset({"bibtex", "ris"})
-    )
-    relation = Relation((Step(StepKind.METADATA, format),))
-    for _ in range(2):
-        assert list(facts.scope(relation, ()).own_formats) == formats
 
 
 ADDRESS, SERVICE, KEY = "archive.example:8080", "archive.example/a/2008/03.17.15.17", "1234567890-0"
