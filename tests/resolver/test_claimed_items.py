@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from flask import Flask
 from sqlalchemy import update
 from support.archive_servers import Servers, http
-from support.claiming import FIRST, set_read, store_claims
+from support.claiming import FIRST, store_claims
 from support.registries import NOON, a_registry, a_request
 from support.resolving import (
     ORIGINAL,
@@ -34,12 +34,23 @@ from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import archives as archives_module
+from flask_ibi_archive.resolver.archives import bump_version
 from flask_ibi_archive.resolver.conflicts import update_conflicts
 from flask_ibi_archive.resolver.tables import FollowedArchive
+from flask_ibi_archive.server.database.database import Database
 
 LATER = FIRST + timedelta(days=400)
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 ORIG, COPY, GONE = State.ORIGINAL, State.COPY, State.DELETED
+
+
+def set_read(database: Database, archive_id: int, seconds: float | None) -> None:
+    """Set how many seconds ago an Archive was read to the end; None: never."""
+    moment = datetime.now(timezone.utc) - timedelta(seconds=seconds or 0)
+    with database.writing() as connection:
+        row = update(FollowedArchive).where(FollowedArchive.archive_id == archive_id)
+        connection.execute(row.values(read_at=None if seconds is None else moment))
+        bump_version(connection, [archive_id])
 
 
 def asked(archives: list[TableArchive]) -> list[list[str]]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.archive_servers import MakeFanOut, Servers, http
-from support.claiming import OTHER, ClaimingArchive, Reader, a_claim, an_ibi, follow_row, rows_of
+from support.claiming import OTHER, ClaimingArchive, a_claim, an_ibi, follow_row, rows_of
 from support.clocks import Clock
 from support.loopback import PATIENCE
 from support.registries import NOON, SERVICE, a_config, resolver_database
@@ -24,7 +24,17 @@ from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import claims
 from flask_ibi_archive.resolver.archives import MAX_CONTRADICTIONS, Archive
-from flask_ibi_archive.resolver.claims import audit_claims, contradicts, store_hidden
+from flask_ibi_archive.resolver.asking import TransferResult
+from flask_ibi_archive.resolver.claims import (
+    Reading,
+    ReadingStore,
+    audit_claims,
+    contradicts,
+    list_due,
+    read_result,
+    store_hidden,
+)
+from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.tables import (
     ClaimedName,
     FollowedArchive,
@@ -37,6 +47,59 @@ from flask_ibi_archive.server.database.database import Database
 ORIGINAL, COPY, DELETED = 1, 2, 3
 DOI, ADDRESS = "doi:10.5281/Zenodo.1", "https://old.example.org/a"
 IBIP = "8JMKD3MGP8W/34PGRBS"
+
+
+class Reader:
+    """Reads an Archive without sockets, page by page."""
+
+    def __init__(
+        self, database: Database, config: ResolverConfig, clock: Clock, archive: ClaimingArchive
+    ) -> None:
+        self.database = database
+        self.config = config
+        self.clock = clock
+        self.archive = archive
+        self.archive_id = follow_row(database, archive)
+
+    def read(self, body: bytes | None = None, limit: int = 1000, **result: Any) -> Reading:
+        """Ask for a page, and store it if it is accepted.
+
+        :param body: what the Archive answers; the page if it is None.
+        :param result: values of the result of the request.
+        """
+        self.clock.wait(300)
+        now = self.clock()
+        [due] = self.database.read(lambda connection: list_due(connection, now, 1))
+        body = self.archive.page(due.position, limit) if body is None else body
+        answer = TransferResult(**{"status": 200, "body": body, "etag": '"1"', **result})
+        reading = read_result(due, answer, now, self.config)
+        with self.database.writing() as connection:
+            ReadingStore(connection, self.config, now, now).store(reading)
+        return reading
+
+    def read_all(self, limit: int = 1000) -> None:
+        """Read to the end of the list."""
+        while (reading := self.read(limit=limit)).page is None or reading.page.more:
+            pass
+
+    @property
+    def row(self) -> Any:
+        """The row of the Archive."""
+        [row] = self.rows(FollowedArchive)
+        return row
+
+    def rows(self, table: Any) -> list[Any]:
+        """Return all rows of a table in their order."""
+        return rows_of(self.database, table)
+
+    def names(self) -> dict[str, tuple[str, int]]:
+        """Return the item and the state of each name."""
+        return {row.name: (row.item, row.state) for row in self.rows(ClaimedName)}
+
+    def version(self) -> int:
+        """Return the version of the list of Archives."""
+        [state] = self.rows(ResolverState)
+        return int(state.version)
 
 
 def a_reader(database: Database, **config: Any) -> Reader:

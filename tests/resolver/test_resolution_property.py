@@ -17,10 +17,8 @@ from typing import NamedTuple, TypeAlias
 import pytest
 from support.networks import (
     NEVER,
-    PREFERENCES,
     SimulatedNetwork,
     TimedAnswer,
-    make_wanted,
 )
 from support.registries import a_config
 from support.stores import (
@@ -58,7 +56,7 @@ from flask_ibi_archive.core.protocol.pairs import (
     encode_word,
     pairs_as_dict,
 )
-from flask_ibi_archive.core.protocol.relations import NO_VERBS
+from flask_ibi_archive.core.protocol.relations import NO_VERBS, SHAPES, parse_verb_list
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.core.resolution.answer import Question
@@ -74,6 +72,41 @@ WHOLE = "whole.example"
 #: When the services of the Archives were created.
 FOUNDED = "2009-01-01T00:00:00Z"
 CONFIG = a_config()
+
+
+VERBS = {
+    "u": ("GetLastEdition",),
+    "t": ("GetTranslation", "GetTranslation", "GetTranslation(pt)", "GetTranslation(pt-BR)"),
+    "m": ("GetMetadata", "GetMetadata(oai_dc)"),
+}
+
+
+PREFERENCES = (
+    None,
+    "pt",
+    "pt-BR",
+    "en",
+    "fr;q=0.5, pt-BR, en;q=0.1",
+    "pt-PT, *;q=0.5",
+    "en, pt;q=0",
+    "ja,de,fr,es",
+)
+
+
+FILES = ("",) * 6 + ("/a.txt", "/a%20b.txt", "/dados/tabela%201.csv", "/missing")
+
+
+def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
+    """Return a persistent URL with a random modifier, path and required status."""
+    verbs = [random_.choice(VERBS[letter]) for letter in random_.choice(sorted(SHAPES))]
+    if random_.random() < 0.1:
+        verbs.append("GetFileList")
+    return PersistentUrl(
+        parse_identifier(random_.choice(identifiers_of(random_.choice(records)))),
+        parse_verb_list(" ".join(verbs)),
+        random_.choice(FILES),
+        random_.random() < 0.25,
+    )
 
 
 # --- Archives in memory --------------------------------------------------------------------------

@@ -8,33 +8,28 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select
 
 from flask_ibi_archive.core.claim import Claim, Page, fold_name, format_claim, format_page
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver.archives import bump_version
-from flask_ibi_archive.resolver.asking import TransferResult
-from flask_ibi_archive.resolver.claims import Reading, ReadingStore, list_due, read_result
-from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.tables import (
     STATE_NUMBERS,
     ClaimedName,
     FollowedArchive,
     PrefixHolder,
     RegisteredArchive,
-    ResolverState,
 )
 from flask_ibi_archive.server.database.database import Database
 from support.archive_servers import http
-from support.clocks import Clock
 from support.registries import NOON, SERVICE
 
 OTHER = "b.br/service/2001/01.01.00.00"
@@ -170,59 +165,6 @@ def follow_row(database: Database, archive: ClaimingArchive, address: str = "a.b
     return archive_id
 
 
-class Reader:
-    """Reads an Archive without sockets, page by page."""
-
-    def __init__(
-        self, database: Database, config: ResolverConfig, clock: Clock, archive: ClaimingArchive
-    ) -> None:
-        self.database = database
-        self.config = config
-        self.clock = clock
-        self.archive = archive
-        self.archive_id = follow_row(database, archive)
-
-    def read(self, body: bytes | None = None, limit: int = 1000, **result: Any) -> Reading:
-        """Ask for a page, and store it if it is accepted.
-
-        :param body: what the Archive answers; the page if it is None.
-        :param result: values of the result of the request.
-        """
-        self.clock.wait(300)
-        now = self.clock()
-        [due] = self.database.read(lambda connection: list_due(connection, now, 1))
-        body = self.archive.page(due.position, limit) if body is None else body
-        answer = TransferResult(**{"status": 200, "body": body, "etag": '"1"', **result})
-        reading = read_result(due, answer, now, self.config)
-        with self.database.writing() as connection:
-            ReadingStore(connection, self.config, now, now).store(reading)
-        return reading
-
-    def read_all(self, limit: int = 1000) -> None:
-        """Read to the end of the list."""
-        while (reading := self.read(limit=limit)).page is None or reading.page.more:
-            pass
-
-    @property
-    def row(self) -> Any:
-        """The row of the Archive."""
-        [row] = self.rows(FollowedArchive)
-        return row
-
-    def rows(self, table: Any) -> list[Any]:
-        """Return all rows of a table in their order."""
-        return rows_of(self.database, table)
-
-    def names(self) -> dict[str, tuple[str, int]]:
-        """Return the item and the state of each name."""
-        return {row.name: (row.item, row.state) for row in self.rows(ClaimedName)}
-
-    def version(self) -> int:
-        """Return the version of the list of Archives."""
-        [state] = self.rows(ResolverState)
-        return int(state.version)
-
-
 def rows_of(database: Database, table: Any) -> list[Any]:
     """Return all rows of a table in the order of the key."""
     columns: Iterable[Any] = table.__table__.columns
@@ -295,12 +237,3 @@ def _name_item(name: str, state: State, original_archive: str | None) -> Claim:
         None if state is State.ORIGINAL else original_archive,
         (name,) if identifier is None else (),
     )
-
-
-def set_read(database: Database, archive_id: int, seconds: float | None) -> None:
-    """Set how many seconds ago an Archive was read to the end; None: never."""
-    moment = datetime.now(timezone.utc) - timedelta(seconds=seconds or 0)
-    with database.writing() as connection:
-        row = update(FollowedArchive).where(FollowedArchive.archive_id == archive_id)
-        connection.execute(row.values(read_at=None if seconds is None else moment))
-        bump_version(connection, [archive_id])

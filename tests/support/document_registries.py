@@ -8,21 +8,20 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from sqlalchemy import delete as delete_rows
-from sqlalchemy import insert, select
+from sqlalchemy import insert
 
 from flask_ibi_archive.core.registry_2008 import (
     DocumentLocation,
     DocumentRegistryError,
     MetadataLocation,
 )
-from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry, list_answers
+from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.tables import (
     Actor,
     Registration,
     find_registrations,
     format_location,
 )
-from flask_ibi_archive.resolver.resolving import ReadDocuments
 from flask_ibi_archive.server.database.database import Database
 from support.registries import CHEAP, NOON, a_config
 
@@ -113,12 +112,6 @@ def refusal(call: Any, *arguments: Any, **values: Any) -> tuple[int, str]:
     return 200, ""
 
 
-def read_columns(registry: DocumentRegistry, name: str) -> dict[str, Any]:
-    """Return a column of all actors by their IBIs."""
-    rows = registry.database.read_rows(select(Actor.actor_id, getattr(Actor, name)))
-    return {actor_id.split("/")[1]: value for actor_id, value in rows}
-
-
 #: The date of the first registration. Each further date is a minute later.
 EPOCH = datetime(2008, 7, 17, 20, 22, 6, tzinfo=timezone.utc)
 
@@ -200,10 +193,3 @@ def store(database: Database, entries: Mapping[str, Entry], **values: Any) -> No
         for table, rows in ((Actor, actors), (Registration, registrations)):
             if rows:
                 connection.execute(insert(table), rows)
-
-
-def documents_of(database: Database) -> ReadDocuments:
-    """Return the function that reads the document registry in a database."""
-    return lambda questions, addresses: database.read(
-        lambda connection: list_answers(connection, questions, addresses)
-    )

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import heapq
-import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
-from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest, parse_request
 from flask_ibi_archive.core.protocol.pairs import Pair, decode_query_string, parse_pairs
-from flask_ibi_archive.core.protocol.relations import SHAPES, parse_verb_list
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, ResolutionRequest
+from flask_ibi_archive.core.resolution.persistent_url import ResolutionRequest
 from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Claimant, Known
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Failure, Reply, Target
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.resolving import Resolution
 from support.registries import a_config
 from support.resolving import name_of, wants
-from support.stores import Json, identifiers_of
 
 #: The address of an Archive, and the query that was sent to it.
 Sent: TypeAlias = tuple[str, str]
@@ -195,36 +191,3 @@ def url_of(outcome: Redirect | Alert) -> str:
 def silence_of(outcome: Redirect | Alert) -> tuple[AlertKind, int, int]:
     assert isinstance(outcome, Alert), outcome
     return outcome.kind, outcome.silent, outcome.asked
-
-
-# --- random questions ----------------------------------------------------------------------------
-
-VERBS = {
-    "u": ("GetLastEdition",),
-    "t": ("GetTranslation", "GetTranslation", "GetTranslation(pt)", "GetTranslation(pt-BR)"),
-    "m": ("GetMetadata", "GetMetadata(oai_dc)"),
-}
-PREFERENCES = (
-    None,
-    "pt",
-    "pt-BR",
-    "en",
-    "fr;q=0.5, pt-BR, en;q=0.1",
-    "pt-PT, *;q=0.5",
-    "en, pt;q=0",
-    "ja,de,fr,es",
-)
-FILES = ("",) * 6 + ("/a.txt", "/a%20b.txt", "/dados/tabela%201.csv", "/missing")
-
-
-def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
-    """Return a persistent URL with a random modifier, path and required status."""
-    verbs = [random_.choice(VERBS[letter]) for letter in random_.choice(sorted(SHAPES))]
-    if random_.random() < 0.1:
-        verbs.append("GetFileList")
-    return PersistentUrl(
-        parse_identifier(random_.choice(identifiers_of(random_.choice(records)))),
-        parse_verb_list(" ".join(verbs)),
-        random_.choice(FILES),
-        random_.random() < 0.25,
-    )

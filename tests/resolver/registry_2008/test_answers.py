@@ -16,7 +16,6 @@ from support.document_registries import (
     Place,
     actor_of,
     address_of,
-    documents_of,
     store,
 )
 from support.networks import NEVER, NONSENSE, Habits, Network, silence_of, url_of
@@ -27,6 +26,8 @@ from support.vectors import load
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.resolver.registry_2008.operations import list_answers
+from flask_ibi_archive.resolver.resolving import ReadDocuments
 from flask_ibi_archive.server.database.database import Database
 
 #: The cases of the tests below.
@@ -127,6 +128,13 @@ EDITIONS: Mapping[str, tuple[Mapping[str, Entry], str | AlertKind]] = {
         LATER,
     ),
 }
+
+
+def documents_of(database: Database) -> ReadDocuments:
+    """Return the function that reads the document registry in a database."""
+    return lambda questions, addresses: database.read(
+        lambda connection: list_answers(connection, questions, addresses)
+    )
 
 
 @pytest.fixture

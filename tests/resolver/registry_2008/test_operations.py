@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from support.claiming import store_claims
 from support.document_registries import (
     ACTOR,
@@ -17,7 +17,6 @@ from support.document_registries import (
     an_actor,
     an_ibi,
     describe,
-    read_columns,
     refusal,
     register,
 )
@@ -34,6 +33,12 @@ from flask_ibi_archive.server.database.database import Database
 
 DOCUMENT, UNKNOWN = an_ibi("document"), an_ibi("unknown")
 DENIED = (403, "the password is wrong, or an ID is unknown")
+
+
+def read_columns(registry: DocumentRegistry, name: str) -> dict[str, Any]:
+    """Return a column of all actors by their IBIs."""
+    rows = registry.database.read_rows(select(Actor.actor_id, getattr(Actor, name)))
+    return {actor_id.split("/")[1]: value for actor_id, value in rows}
 
 
 @pytest.fixture
