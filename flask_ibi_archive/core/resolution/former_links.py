@@ -10,7 +10,7 @@ there are several candidates, the longest first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import urlsplit
@@ -74,14 +74,14 @@ def find_former_links(target: str, bases: Sequence[str]) -> list[FormerLink]:
     if written := _ADDRESS.match(target):
         target, bases = f"http://{target[written.end() :]}", [""]
     path, mark, query = target.partition("?")
-    found = [_try_address(base + target, "") for base in bases] if mark else []
+    found = [_try(parse_address, base + target, "") for base in bases] if mark else []
     named = is_named(target)
     for end in islice(_find_ends(path), MAX_ENDS):
         rest = path[end:] + mark + query
         if named:
-            found.append(_try_named(path[:end], rest))
+            found.append(_try(parse_foreign_path, path[:end].lstrip("/"), rest))
         if path[end : end + 1] != "/":
-            found.extend([_try_address(base + path[:end], rest) for base in bases])
+            found.extend([_try(parse_address, base + path[:end], rest) for base in bases])
     return [link for link in found if link is not None]
 
 
@@ -92,22 +92,9 @@ def _find_ends(path: str) -> Iterator[int]:
         yield found.start()
 
 
-def _try_named(head: str, rest: str) -> FormerLink | None:
+def _try(parse: Callable[[str], ForeignIdentifier], text: str, rest: str) -> FormerLink | None:
+    """Return the meaning with an alias that a function parses; None if it is malformed."""
     try:
-        return _create(parse_foreign_path(head.lstrip("/")), rest)
-    except IdentifierError:
-        return None
-
-
-def _try_address(address: str, rest: str) -> FormerLink | None:
-    try:
-        return _create(parse_address(address), rest)
-    except IdentifierError:
-        return None
-
-
-def _create(alias: ForeignIdentifier, rest: str) -> FormerLink | None:
-    try:
-        return FormerLink(alias, parse_persistent_target(_PLACEHOLDER + rest), rest)
-    except MalformedPersistentUrl:
+        return FormerLink(parse(text), parse_persistent_target(_PLACEHOLDER + rest), rest)
+    except (IdentifierError, MalformedPersistentUrl):
         return None
