@@ -153,11 +153,11 @@ class Writers:
 def test_a_reader_misses_no_change_that_is_committed_late(
     app: Flask, archive: Archive, clock: Clock, seed: int
 ) -> None:
-    for title in range(9):
+    for title in range(6):
         archive.deposit(ItemRecord(title=str(title)))
     chance = random.Random(seed)
     reader, writers = Reader(archive), Writers(archive, chance)
-    for _ in range(200):
+    for _ in range(100):
         action = chance.choice(["change", "change", "end", "number", "read", "wait"])
         if action == "change":
             writers.change()

@@ -33,7 +33,7 @@ def known_texts() -> Iterator[str]:
 
 def unusual_texts() -> Iterator[str]:
     """Yield valid and invalid dates, lengths around the limit of 255, hosts and ports."""
-    years = ["0000", "0001", "0100", "1900", "2000", "2023", "2024", "9999"]
+    years = ["0000", "1900", "2000", "2023"]
     for year, month, day in product(years, range(14), range(33)):
         yield f"br/inpe/{year}/{month:02}.{day:02}.00.00"
     seconds = ("", ".00", ".59", ".60")
@@ -76,7 +76,7 @@ def list_candidates() -> list[str]:
     """Return valid and invalid texts."""
     known = list(dict.fromkeys(known_texts()))
     cases = [change(text) for text in known for change in (str.lower, str.upper)]
-    return list(dict.fromkeys([*known, *unusual_texts(), *mutate(known, 4000), *cases]))
+    return list(dict.fromkeys([*known, *unusual_texts(), *mutate(known, 3000), *cases]))
 
 
 def checked_condition(connection: Connection, name: str) -> str:

@@ -187,7 +187,7 @@ def test_a_killed_import_leaves_nothing(
 
 def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
     path = tmp_path / "items.jsonl"
-    path.write_text("\n".join(map(json.dumps, make_store(9, 40))))
+    path.write_text("\n".join(map(json.dumps, make_store(9, 20))))
     for options in ({"dry_run": True}, {}, {"on_conflict": "update"}):
         progress = Mock()
         import_file(archive_of(app), path, progress=progress, **options)

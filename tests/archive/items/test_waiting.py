@@ -79,7 +79,7 @@ def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
         # a minter that does not wait would end before the lock is released
         with ThreadPoolExecutor() as pool:
             minted = pool.submit(minter.mint)
-            wait([minted], timeout=0.5)
+            wait([minted], timeout=0.2)
             stack.close()
             assert len(minted.result()) == 1
     database.close()
