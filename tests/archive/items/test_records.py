@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of, paths_in_store
-from support.commands import Outcome, command, show
+from support.commands import Outcome, command
 
 from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.archive.items.item_record import ItemRecord
@@ -50,9 +50,9 @@ def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -
     assert listed.status == 1
     assert listed.out.count("; see the option --on-conflict") == count
     assert listed.err == f"Error: {items} has {count} errors; nothing was changed\n"
-    assert command(app, "import", items, "--dry-run", "--on-conflict", "update").data == counts(
-        skipped=count, would="would be "
-    )
+    for conflict, would in (("update", "would be "), ("skip", "")):
+        words = ("--on-conflict", conflict, *(["--dry-run"] if would else []))
+        assert command(app, "import", items, *words).data == counts(skipped=count, would=would)
     assert command(app, "export").raw == before
 
 
@@ -103,26 +103,6 @@ def test_a_dry_run_lists_every_error_and_counts_them(
     outcome = command(app, "import", "-", "--dry-run", stdin=text)
     assert places(outcome, "standard input") == ["1, state", "2"]
     assert command(app, "export").raw == before
-
-
-def test_on_conflict_decides_about_an_existing_item(app: Flask) -> None:
-    command(app, "import", "-", stdin=lines(FIRST))
-    again = lines({**FIRST, "language": "pt"}, SECOND)
-
-    said = command(app, "import", "-", stdin=again).error
-    assert said.startswith(
-        f"standard input, line 1, rep: an item of the Archive already has {FIRST['rep']}"
-    )
-    assert said == command(app, "import", "-", "--on-conflict", "error", stdin=again).error
-    assert len(command(app, "list").lines) == 1
-
-    outcome = command(app, "import", "-", "--on-conflict", "skip", stdin=again)
-    assert outcome.data == counts(added=1, skipped=1)
-    assert "language" not in show(app, FIRST["rep"])
-
-    outcome = command(app, "import", "-", "--on-conflict", "update", stdin=again)
-    assert outcome.data == counts(updated=1, skipped=1)
-    assert show(app, FIRST["rep"])["language"] == "pt"
 
 
 def test_an_export_is_the_same_wherever_it_is_written(filled: Flask, tmp_path: Path) -> None:
