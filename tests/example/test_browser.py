@@ -73,14 +73,12 @@ class Tab:
             self.errors.append(f"{self.page.url} loads {url}")
 
     def open(self, path: str, status: int = 200) -> None:
-        """Open a page and check it."""
         response = self.page.goto(f"{self.base}{path}")
         assert response is not None
         assert response.status == status, path
         self.check()
 
     def press(self, *keys: str) -> None:
-        """Press keys."""
         for key in keys:
             self.page.keyboard.press(key)
 
@@ -95,7 +93,6 @@ class Tab:
         assert self.page.locator("header.site").count() == 1
 
     def evaluate(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression."""
         return self.page.evaluate(expression)
 
     def log_in(self, name: str) -> None:
@@ -111,8 +108,6 @@ class Tab:
 
 @pytest.fixture
 def new_tab(new_context: Any, site: tuple[str, dict[str, str]]) -> Any:
-    """A function that opens a tab."""
-
     def make(**options: Any) -> Tab:
         options = {"viewport": NARROW, "locale": "en-GB", **options}
         return Tab(new_context(**options).new_page(), site[0])

@@ -37,7 +37,6 @@ def app(uri: str, tmp_path: Path) -> Iterator[Flask]:
 
 
 def target_of(url: str) -> str:
-    """Return the path and the query of a URL."""
     parts = urlsplit(url)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 

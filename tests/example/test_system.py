@@ -126,9 +126,7 @@ def check_commands(system: System) -> None:
     (archive, listing), (resolver, resolving) = printed
     assert "Annual report of the observatory" in run(archive, listing)
     assert "/doc/metadata.cgi?choice=oai_dc" in run(resolver, resolving)
-    ibi = "--app example_app ibi"
-    assert "FAILED" not in run(archive, f"{ibi} check")
-    added = json.loads(run(archive, f"{ibi} add --json README.rst"))
+    added = json.loads(run(archive, "--app example_app ibi add --json README.rst"))
     answer, body = system.get(system.leads_to(added["ibip"]))
     assert (answer.status, body) == (200, (ROOT / "README.rst").read_bytes())
 
@@ -168,7 +166,6 @@ def check_example_of_the_page(system: System) -> None:
 
 
 def check_translations(system: System) -> None:
-    """Check that a reader gets the preferred translation from the Archive that contains it."""
     for accept, number, file in (("pt-BR,en;q=0.5", 2, "RTC-07.pdf"), ("en", 1, "CCSDS%20643")):
         location = system.leads_to("8JMKD3MGP8W/35MME4E+", **{"Accept-Language": accept})
         assert urlsplit(location).port == system.port + number

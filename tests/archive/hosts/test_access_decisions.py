@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, Request, redirect, request
+from flask import Flask, Request, redirect
 from support.archives import close, make_app
 from support.web import INSIDE, OUTSIDE, REPORT
 from werkzeug.exceptions import Unauthorized
@@ -77,19 +77,6 @@ def test_an_answer_of_a_wrong_type_is_an_error_that_names_it(tmp_path: Path, ans
     assert str(error.value) == (
         f"the access policy returned {answer!r}; it must return True, False, None or a response"
     )
-
-
-def test_the_policy_gets_the_item_the_file_and_the_request(tmp_path: Path) -> None:
-    item, given = view(), []
-
-    def policy(*arguments: Any) -> bool:
-        given.append(arguments)
-        return True
-
-    with asking(tmp_path, policy):
-        for file in (None, FILES[1]):
-            check_access(item, file)
-            assert given.pop() == (item, file, request)
 
 
 @pytest.mark.parametrize(

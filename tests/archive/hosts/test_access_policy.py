@@ -15,9 +15,7 @@ from support.web import (
     CONTENTS,
     HIDDEN,
     INSIDE,
-    METADATA,
     OUTSIDE,
-    PLAIN_CLOSED,
     REPORT,
     UNLISTED,
     WITH_CLOSED_METADATA,
@@ -115,29 +113,6 @@ def test_false_closes_every_item_to_every_user(build: Build) -> None:
     assert ask(app, f"/col/{REPORT}/metadata", remote=INSIDE).status == 200
     for ibi in (CLOSED_METADATA, WITH_CLOSED_METADATA):
         assert ask(app, f"/col/{ibi}/metadata", remote=INSIDE).status == 403
-
-
-#: What JSON-LD states about an open item, unless a policy decides at each request.
-STATED_OPEN = (
-    b'"isAccessibleForFree": true, '
-    b'"conditionsOfAccess": "http://purl.org/coar/access_right/c_abf2", '
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("remote", [INSIDE, OUTSIDE])
-def test_none_leaves_the_decision_to_networks_and_embargo(
-    build: Build, place: tuple[str, Path], remote: str
-) -> None:
-    with_policy, without = build(None), make_app(*place)
-    for ibi in (*ITEMS, PLAIN_CLOSED, METADATA, CLOSED_METADATA, WITH_CLOSED_METADATA, UNLISTED):
-        for rest in ("", FILE, "doc/missing.pdf", "files", "metadata", "statistics"):
-            found, expected = (
-                ask(app, f"/col/{ibi}/{rest}", remote=remote) for app in (with_policy, without)
-            )
-            assert found.status == expected.status
-            assert found.body == expected.body.replace(STATED_OPEN, b"")
-    close(without)
 
 
 @pytest.mark.parametrize("is_raised", [True, False])

@@ -87,16 +87,13 @@ class Writer:
         session.execute(delete(thesis).where(thesis.id == key, thesis.ibi_rep.is_(None)))
 
     def add(self) -> None:
-        """Add a row."""
         self.host.session.add(self.host.Thesis(title=f"added {self.random.random()}"))
 
     def change(self) -> None:
-        """Change what the items contain."""
         for row in self.pick(5):
             row.title = f"changed {self.random.random()}"
 
     def touch(self) -> None:
-        """Change what the items do not contain."""
         for row in self.pick(5):
             row.views += 1
 
@@ -106,13 +103,11 @@ class Writer:
             self.host.session.delete(row)
 
     def link(self) -> None:
-        """Make a new row the next edition of a row."""
         for row in self.pick(1):
             self.host.session.add(self.host.Thesis(title="next edition", previous=row))
 
 
 def adopt(host: Host, stop: Event) -> Counter[str]:
-    """Adopt rows again and again, until the end."""
     done: Counter[str] = Counter()
     with host.app.app_context():
         while not stop.is_set():

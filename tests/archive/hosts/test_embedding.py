@@ -70,7 +70,6 @@ def lines_of(diff: str, mark: str) -> str:
 
 
 def run(folder: Path, script: str, *arguments: str) -> str:
-    """Run a script in a folder and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], cwd=folder, capture_output=True, text=True
     )

@@ -104,7 +104,6 @@ class Host(HostApp):
             (versions / f"{number:03}.py").write_text(content)
 
     def flask(self, *words: str) -> tuple[int, str]:
-        """Run a command, and return its exit status and its output."""
         result = self.app.test_cli_runner().invoke(args=words)
         output = result.output.replace(str(self.folder), "")
         return result.exit_code, f"{output}{result.exception or ''}"
@@ -175,7 +174,6 @@ PRAGMAS = [
 
 
 def describe_settings(connection: Connection) -> dict[str, Any]:
-    """Return the settings that a connection of the host has."""
     driver: Any = connection.connection.dbapi_connection
     if connection.dialect.name == "sqlite":
         pragmas = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS}
@@ -197,8 +195,6 @@ Step = Callable[[Host], object]
 
 
 def sql(statement: str) -> Step:
-    """Return a step that runs and commits a statement in plain SQL."""
-
     def run(host: Host) -> object:
         with host.db.engine.begin() as connection:
             return connection.execute(text(statement)).rowcount
@@ -349,7 +345,6 @@ def test_the_host_works_as_without_the_extension(
 
 
 def normalise(seen: dict[str, Any], uri: str) -> dict[str, str]:
-    """Return texts without the name of the database."""
     database = str(make_url(uri).database)
     return {name: str(value).replace(database, "") for name, value in seen.items()}
 

@@ -256,7 +256,6 @@ def test_a_conflict_with_another_transaction_is_the_error_of_the_driver(
 
 
 def engine_options(**options: Any) -> dict[str, Any]:
-    """Return the setting of Flask-SQLAlchemy."""
     return {"SQLALCHEMY_ENGINE_OPTIONS": options}
 
 

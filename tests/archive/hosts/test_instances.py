@@ -58,7 +58,6 @@ def factory(ibi_settings: dict[str, Any], tmp_path: Path) -> Iterator[Factory]:
 
 
 def deposit(ibi: IBIArchive, app: Flask, title: str) -> str:
-    """Deposit an item in the Archive of an app."""
     with app.app_context():
         return ibi.archive.deposit(title=title).ibi
 

@@ -47,8 +47,6 @@ def unchanged_logging(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Host(HostApp):
-    """An app with a model and an Archive."""
-
     def __init__(self, uri: str, folder: Path, **config: Any) -> None:
         super().__init__(uri, folder, **config)
 
@@ -62,7 +60,6 @@ class Host(HostApp):
             id = Column(Integer, primary_key=True)
 
     def flask(self, *words: str) -> str:
-        """Run ``flask WORDS``, and return its output."""
         # env.py puts a function with the state of its command here
         self.app.extensions["migrate"].configure_args.pop("process_revision_directives", None)
         result = self.app.test_cli_runner().invoke(args=words)
@@ -79,7 +76,6 @@ class Host(HostApp):
         return set((self.migrations / "versions").glob("*.py"))
 
     def tables(self) -> set[str]:
-        """Return the names of the tables in the database of the host."""
         with self.app.app_context():
             return set(inspect(self.db.engine).get_table_names()) - {"sqlite_sequence"}
 
@@ -93,7 +89,6 @@ NewHost = Callable[..., Host]
 
 @pytest.fixture
 def new_host(uri: str, tmp_path: Path) -> Iterator[NewHost]:
-    """Makes hosts on the database."""
     made: list[Host] = []
 
     def make(**options: Any) -> Host:

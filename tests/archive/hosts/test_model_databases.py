@@ -23,7 +23,6 @@ from flask_ibi_archive.server.start import StartError
 
 @pytest.fixture
 def make(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    """Returns a host with a model Report."""
     made: list[tuple[HostApp, Any]] = []
 
     def make_host(db: SQLAlchemy, bind_key: str | None = None, **config: Any) -> tuple[Any, Any]:

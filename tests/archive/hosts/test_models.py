@@ -44,7 +44,6 @@ from flask_ibi_archive.errors import ConfigError, MintingError, RowError, Storag
 
 @pytest.fixture
 def host(new_host: Callable[..., Host]) -> Host:
-    """A host with a plain model."""
     return new_host()
 
 
@@ -53,7 +52,6 @@ def item_of(host: Host, row: Any) -> ItemView:
 
 
 def age(host: Host, row: Any) -> None:
-    """Make the timestamp of an item old."""
     old = datetime(2001, 1, 1, tzinfo=timezone.utc)
     host.session.execute(update(Item).where(Item.ibip == row.ibi).values(timestamp=old))
     host.session.commit()
@@ -719,7 +717,6 @@ def refresh(host: Host, row: Any) -> None:
 
 
 def read_item(host: Host, row: Any) -> tuple[str, list[str | None]]:
-    """Return the title of an item, and the contents of its files."""
     item = item_of(host, row)
     contents = [
         host.archive.files_folder.path(file.sha256 or "").read_text() for file in item.record.files

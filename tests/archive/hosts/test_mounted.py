@@ -43,7 +43,6 @@ class WebServer:
         self.mounted = DispatcherMiddleware(Response("another app", 404), {root: app})
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Answer a request."""
         if environ["PATH_INFO"] == f"/{SERVICE}":
             environ["PATH_INFO"] = self.root + environ["PATH_INFO"]
         return self.mounted(environ, start_response)
@@ -57,7 +56,6 @@ class StrippingServer(WebServer):
         self.app = app
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Answer a request."""
         path = environ["PATH_INFO"]
         if path != f"/{SERVICE}" and not path.startswith(f"{ROOT}/"):
             return super().__call__(environ, start_response)

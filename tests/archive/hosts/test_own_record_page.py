@@ -26,8 +26,6 @@ TITLE = "Rain <b>& wind</b>"
 
 
 class Host(HostApp):
-    """An app with a model and with the page of the documentation."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__(f"sqlite:///{folder / 'host.sqlite'}", folder)
         db = self.db
@@ -87,25 +85,18 @@ def test_the_head_is_that_of_our_page(host: Host) -> None:
     assert own.headers["Link"] == ours.headers["Link"]
 
 
-@pytest.mark.parametrize(
-    ("accept", "status", "format"),
-    [
-        ("text/html", 200, ""),
+def test_programs_get_the_format_that_they_ask_for(host: Host) -> None:
+    for accept, status, format in (
         ("*/*", 200, ""),
         ("application/x-bibtex", 303, "bibtex"),
         ("application/ld+json", 303, "json-ld"),
         ("audio/mpeg", 406, ""),
-    ],
-)
-def test_programs_get_the_format_that_they_ask_for(
-    host: Host, accept: str, status: int, format: str
-) -> None:
-    answer = see(host, Accept=accept)
-    assert answer.status == status
-    assert ("Location" in answer.headers) == bool(format)
-    if format:
-        assert answer.headers["Location"].endswith(f"metadata?choice={format}")
-    assert "Accept" in answer.headers["Vary"]
+    ):
+        answer = see(host, Accept=accept)
+        assert answer.status == status
+        end = f"metadata?choice={format}" if format else ""
+        assert answer.headers.get("Location", "").endswith(end)
+        assert "Accept" in answer.headers["Vary"]
 
 
 def test_a_removed_item_has_its_tombstone(host: Host) -> None:

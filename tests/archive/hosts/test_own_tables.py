@@ -31,7 +31,6 @@ SHORT = "8JMKD3MGP8W/35MME4E"
 
 
 def a_record(rep: str | None = A, **fields: Any) -> CatalogueRecord:
-    """Return the description of an item."""
     record = CatalogueRecord(rep=rep, timestamp=CHANGED, title="Snow", language="en")
     record.update(fields)  # type: ignore[typeddict-item]
     return record
@@ -283,7 +282,6 @@ class WithAliases(Shelf):
     """A catalogue that finds its items by identifiers of other systems."""
 
     def find_same_as(self, alias: str) -> str | None:
-        """Return the identifier of the item with an alias."""
         return next((str(one["rep"]) for one in self.shelf if alias in one["same_as"]), None)
 
 

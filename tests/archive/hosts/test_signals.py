@@ -27,7 +27,6 @@ Received = list[tuple[str, Any, dict[str, Any]]]
 
 @pytest.fixture
 def received() -> Iterator[Received]:
-    """All signals that were sent: the name, the sender and the values."""
     found: Received = []
     receivers = {}
     for name, signal in SIGNALS.items():

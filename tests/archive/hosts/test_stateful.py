@@ -192,7 +192,6 @@ class Repository(RuleBasedStateMachine):
 
     @rule()
     def compare(self) -> None:
-        """Compare without repairs: nothing is written."""
         rows, records = self.read_rows(), [item.record for item in self.host.archive.find()]
         self.session.rollback()
         list(Sync(self.host.archive, self.thesis).run())

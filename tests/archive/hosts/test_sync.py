@@ -29,7 +29,6 @@ MODEL = "support.host_app:Thesis"
 
 @pytest.fixture
 def host(new_host: Callable[..., Host]) -> Host:
-    """A host with a model."""
     return new_host()
 
 
@@ -46,7 +45,6 @@ def identifiers_of(host: Host) -> dict[int, str]:
 
 
 def run(host: Host, *statements: Any) -> None:
-    """Run statements that the session does not see."""
     host.session.rollback()
     with host.engine.begin() as connection:
         for statement in statements:
@@ -358,8 +356,6 @@ class Base(DeclarativeBase):
 
 
 class Described(IdentifiedItem):
-    """A model with a title."""
-
     title: Mapped[str] = mapped_column(default="title")
 
     def ibi_record(self) -> ItemRecord:

@@ -52,7 +52,6 @@ OWN_STYLE = 'class="ibi-site"'
 
 
 def see(app: Flask, path: str) -> str:
-    """Return the text of a page of a browser."""
     answer = ask(app, path, headers=BROWSER)
     assert answer.status == PAGES.get(path, 200)
     Page(answer.text)
@@ -182,7 +181,6 @@ def test_the_templates_of_the_documentation_work(host: Host, tmp_path: Path) -> 
 
 
 def policies(app: Flask, path: str) -> list[str]:
-    """Return all Content-Security-Policy headers of an answer."""
     return ask(app, path, headers=BROWSER).headers.getlist(POLICY)
 
 
@@ -220,7 +218,6 @@ def append(response: Response) -> Response:
 
 
 def default(response: Response) -> Response:
-    """Set the header if it does not exist."""
     response.headers.setdefault(POLICY, "default-src 'none'")
     return response
 

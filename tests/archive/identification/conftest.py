@@ -44,8 +44,6 @@ def served_app(new_app: Callable[..., Flask], uri: str) -> Flask:
 
 @pytest.fixture
 def new_program(served_app: Flask) -> Callable[..., Program]:
-    """Creates keys of programs."""
-
     def create(name: str = "ojs", may: str = "mint,deposit", **options: Any) -> Program:
         archive = archive_of(served_app)
         key = create_key(

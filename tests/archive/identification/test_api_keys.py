@@ -42,7 +42,6 @@ def clock(served_app: Flask) -> list[datetime]:
 
 
 def run(app: Flask, *arguments: str) -> Any:
-    """Run a command ``flask ibi api-key ...``."""
     return app.test_cli_runner().invoke(args=["ibi", "api-key", *arguments])
 
 

@@ -43,7 +43,6 @@ class FakeResolver:
         self.time = NOON
 
     def fetch(self, url: str, query: str, **options: object) -> HttpResponse:
-        """Return the answer to a request."""
         self.queries.append(query)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -52,7 +51,6 @@ class FakeResolver:
         return HttpResponse(200, {}, self.answer.encode())
 
     def wait(self) -> datetime:
-        """Return a later time."""
         self.time += timedelta(minutes=1)
         return self.time
 

@@ -23,7 +23,6 @@ EXAMPLE = load("messages.json")["email"]
 
 @pytest.fixture
 def ready(new_archive: NewApp) -> Flask:
-    """An Archive that can be registered."""
     return new_archive()
 
 

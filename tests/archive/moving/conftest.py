@@ -34,13 +34,11 @@ class Taker:
         self.secret = self.address.secret if secret is None else secret
 
     def __call__(self, path: str = "", method: str = "GET", **options: Any) -> TestResponse:
-        """Send a request for a page of the offer."""
         headers = {"Authorization": f"Bearer {self.secret}", **options.pop("headers", {})}
         url = f"{messages.PATH}/{self.address.public_id}{path}"
         return self.client.open(url, method=method, headers=headers, buffered=True, **options)
 
     def read(self, after: int = 0) -> list[OfferedRecord]:
-        """Return the items of a page."""
         answer = self(f"/items?after={after}")
         assert answer.status_code == 200, answer.text
         return list(map(messages.parse_offered, answer.data.splitlines(keepends=True)))
@@ -56,7 +54,6 @@ class Taker:
 
 @pytest.fixture
 def giver(new_app: Callable[..., Flask]) -> Flask:
-    """The app of the Archive that gives items."""
     app = new_app(IBI_GRANULARITY="0.000001")
     archive_of(app).init()
     return app
@@ -64,7 +61,6 @@ def giver(new_app: Callable[..., Flask]) -> Flask:
 
 @pytest.fixture
 def archive(giver: Flask) -> Archive:
-    """The Archive that gives items."""
     return archive_of(giver)
 
 
@@ -78,7 +74,6 @@ def clock(archive: Archive) -> list[datetime]:
 
 @pytest.fixture
 def run(giver: Flask) -> Callable[..., Any]:
-    """Runs a command ``flask ibi ...``."""
     runner = giver.test_cli_runner()
     return lambda *arguments, **options: runner.invoke(
         args=["ibi", *map(str, arguments)], **options
@@ -104,7 +99,6 @@ def deposit(archive: Archive, title: str, *names: str, **fields: Any) -> str:
 
 
 def record_of(archive: Archive, ibi: str) -> Any:
-    """Return the record of an item."""
     item = archive.get(ibi)
     assert item is not None
     return item.record

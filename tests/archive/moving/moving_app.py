@@ -14,7 +14,6 @@ from support.moves import settings
 
 
 def create_app() -> Flask:
-    """Return the app."""
     return make_app(
         os.environ["TEST_URI"],
         Path(os.environ["TEST_FOLDER"]),

@@ -38,7 +38,6 @@ def states(archive: Archive, *items: str) -> list[tuple[str, str | None]]:
 
 @pytest.fixture
 def second(new_app: Callable[..., Flask]) -> Archive:
-    """Another Archive of the database."""
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND))
     archive.init()
     return archive

@@ -92,7 +92,6 @@ class Giver:
         return response
 
     def respond(self, request: Request) -> Response:
-        """Return the right answer to a request."""
         path, items = request.path.removeprefix(f"{messages.PATH}/{ID}"), self.items
         if path == "":
             sizes = [size for item in items for size in item.sizes.values()]
@@ -124,7 +123,6 @@ class Giver:
 
 
 def as_json(value: Any, status: int = 200) -> Response:
-    """Return a response with JSON."""
     return Response(json.dumps(value), status, content_type="application/json")
 
 
@@ -143,7 +141,6 @@ class Taking:
     waited: list[float] = field(default_factory=list)
 
     def open(self) -> Acceptor:
-        """Read the description of the offer."""
         url = f"http://127.0.0.1:{self.giver.server.port}{messages.PATH}/{ID}"
         address = messages.OfferAddress(url, SECRET)
         client = OfferClient(address, "taker.example.br", self.inner_hosts, self.waited.append)
@@ -152,7 +149,6 @@ class Taking:
         return Acceptor(context, client, lambda done, total: None, self.refused.__setitem__)
 
     def run(self) -> Outcome:
-        """Accept the offer."""
         return self.open().run()
 
 
@@ -187,12 +183,10 @@ MOVED = {rep(number): "Original" for number in range(1, 10)} | {rep(6): "Deleted
 
 @pytest.fixture
 def take(archive: Archive, httpserver: HTTPServer) -> Take:
-    """Offers records to the Archive."""
     return lambda records, **options: Taking(archive, Giver(httpserver, records, **options))
 
 
 def states(archive: Archive) -> dict[str, str]:
-    """Return the states of all items."""
     return {str(one.record.rep): one.record.state for one in archive.find()}
 
 
