@@ -5,69 +5,47 @@ The view and the template are those of the page docs/howto/own-landing-page.rst.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from flask import render_template
 from jinja2 import DictLoader
-from sqlalchemy import select
-from sqlalchemy.orm import Mapped, mapped_column
 from support.documentation import blocks
-from support.host_app import HostApp
+from support.host_app import Host, Thesis
 from support.pages import Page
 from support.web import Answer, ask
-
-from flask_ibi_archive import IdentifiedItem, ItemRecord
 
 PAGE = "howto/own-landing-page.rst"
 TITLE = "Rain <b>& wind</b>"
 
 
-class Host(HostApp):
-    def __init__(self, folder: Path) -> None:
-        super().__init__(f"sqlite:///{folder / 'host.sqlite'}", folder)
-        db = self.db
-
-        class Thesis(IdentifiedItem, db.Model):  # type: ignore[name-defined, misc]
-            id: Mapped[int] = mapped_column(primary_key=True)
-            title: Mapped[str]
-
-            def ibi_record(self) -> ItemRecord:
-                path = folder / "report.txt"
-                path.write_text("The report")
-                return ItemRecord(
-                    title=self.title, creators=["Silva, Ana"], language="en", files=[path]
-                )
-
-        self.model = Thesis
-        template = next(one.text for one in blocks(PAGE) if one.caption == "templates/thesis.html")
-        self.app.jinja_loader = DictLoader({"thesis.html": template})
-        view = next(one.text for one in blocks(PAGE) if "def show_thesis" in one.text)
-        names: dict[str, Any] = {"app": self.app, "db": db, "ibi": self.ibi, "Thesis": Thesis}
-        exec(view, {**names, "render_template": render_template})
-        self.archive.init()
-        with self.app.app_context():
-            db.create_all()
-            db.session.add(Thesis(title=TITLE))
-            db.session.commit()
-            self.row_id, self.ibi_text = db.session.execute(select(Thesis.id, Thesis.ibi_rep)).one()
-
-
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    host = Host(tmp_path)
-    yield host
-    host.close()
+def host(new_host: Callable[..., Host]) -> Host:
+    """A host with the page of the documentation, and with one row."""
+    host = new_host()
+    template = next(one.text for one in blocks(PAGE) if one.caption == "templates/thesis.html")
+    host.app.jinja_loader = DictLoader({"thesis.html": template})
+    view = next(one.text for one in blocks(PAGE) if "def show_thesis" in one.text)
+    names: dict[str, Any] = {"app": host.app, "db": host.db, "ibi": host.ibi, "Thesis": Thesis}
+    exec(view, {**names, "render_template": render_template})
+    host.add(TITLE, language="en", pdf=host.write("report.txt", "The report"))
+    return host
+
+
+def find(host: Host) -> str:
+    """Return the identifier of the row."""
+    [item] = host.archive.find()
+    host.session.rollback()
+    return item.ibi
 
 
 def see(host: Host, **headers: str) -> Answer:
-    return ask(host.app, f"/thesis/{host.row_id}", headers=headers)
+    return ask(host.app, "/thesis/1", headers=headers)
 
 
 def test_the_head_is_that_of_our_page(host: Host) -> None:
-    own, ours = see(host), ask(host.app, f"/col/{host.ibi_text}/")
+    own, ours = see(host), ask(host.app, f"/col/{find(host)}/")
     assert own.status == 200
 
     def list_head(answer: Answer) -> list[tuple[str, dict[str, str | None]]]:
@@ -101,7 +79,7 @@ def test_programs_get_the_format_that_they_ask_for(host: Host) -> None:
 
 def test_a_removed_item_has_its_tombstone(host: Host) -> None:
     with host.app.app_context():
-        host.archive.without_session().delete(host.ibi_text, "withdrawn")
+        host.archive.without_session().delete(find(host), "withdrawn")
     answer = see(host)
     assert answer.status == 410
     assert "withdrawn" in answer.text
@@ -113,5 +91,5 @@ def test_a_page_about_no_item_stays_as_it_is(host: Host) -> None:
         assert (response.status_code, response.get_data(as_text=True)) == (201, "text")
         assert "Link" not in response.headers
         head = host.app.jinja_env.globals["ibi_head"]
-        for item in ("8JMKD3MGP8W/34PGRBS", "no identifier", host.model(title="A draft")):
+        for item in ("8JMKD3MGP8W/34PGRBS", "no identifier", Thesis(title="A draft")):
             assert head(item) == ""  # type: ignore[operator]

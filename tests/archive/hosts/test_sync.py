@@ -403,6 +403,11 @@ class Book(Described, Work):
     title: Mapped[str | None] = mapped_column("name", default="title", use_existing_column=True)
 
 
+class Map(Described, Work):
+    __mapper_args__: ClassVar[dict[str, str]] = {"polymorphic_identity": "map"}
+    title: Mapped[str | None] = mapped_column("name", default="title", use_existing_column=True)
+
+
 class Product(Base):
     """A table whose rows are items if they also have a row in another table."""
 
@@ -429,10 +434,11 @@ def test_each_kind_of_primary_key_is_a_key(host: Host, monkeypatch: pytest.Monke
         Part(code="a,b%\n", number=2): "host%3Apart:a%2Cb%25%0A,2",
         Note(number=1, id=note): f"host_note:1,{note}",
         Book(id=3): "host_work:3",
+        Map(id=4): "host_work:4",
         Dataset(id=5): "host_dataset:5",
     }
     others = [Part(code="c", number=1), Note(number=2, id=uuid.UUID(int=8)), Book(id=13)]
-    others.append(Dataset(id=15))
+    others += [Map(id=14), Dataset(id=15)]
     Base.metadata.create_all(host.engine)
     try:
         host.session.add_all([*expected, *others, Work(id=9)])
@@ -446,7 +452,7 @@ def test_each_kind_of_primary_key_is_a_key(host: Host, monkeypatch: pytest.Monke
             host,
             *[text(f'UPDATE "{table}" SET ibi_rep = NULL, ibi_ibip = NULL') for table in tables],
         )
-        for model in (Part, Note, Book, Dataset):
+        for model in (Part, Note, Book, Map, Dataset):
             found = list(sync.Sync(host.archive, model).run())
             assert [one.kind for one in found] == ["lost identifier"] * 2
             found = list(sync.Sync(host.archive, model, adopt=True).run())
