@@ -120,15 +120,6 @@ def test_a_missing_sqlite_file_is_named_and_not_created(new_app: NewApp, tmp_pat
         assert list(tmp_path.iterdir()) == []
 
 
-def test_several_archives_without_a_setting_are_an_error_that_names_it(
-    app: Flask, new_app: NewApp
-) -> None:
-    other = new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99/2008/03.17.15.17")
-    command(other, "init")
-    unnamed = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
-    assert command(unnamed, "list").error.startswith("IBI_ARCHIVE_SERVICE_IBI is not set")
-
-
 @pytest.mark.parametrize("uri", ["sqlite://"])
 def test_a_wrong_setting_is_an_error_of_every_command(new_app: NewApp) -> None:
     bare = "this app has no IBIArchive; call IBIArchive(app) where the app is created"

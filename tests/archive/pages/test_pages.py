@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, close, import_records, make_app, make_host
+from support.archives import archive_of, close, make_host
 from support.pages import MARKED, NAMES, TAG, list_unmarked_words, list_words, marked_language, see
 from support.web import (
     CLOSED,
@@ -32,8 +31,6 @@ from support.web import (
     follow,
     shelf,
 )
-
-from flask_ibi_archive import IBIArchive
 
 HOST = "http://mtc-m16c.sid.inpe.br/"
 
@@ -117,21 +114,6 @@ def test_links_titles_and_addresses(web: Flask) -> None:
     assert answer.status_code == 308
     assert answer.headers["Location"] == f"/r%C3%A9po/col/{REPORT}/?x=%F3"
     assert ask(web, f"//evil.example//{REPORT}").headers.get("Location") is None
-
-
-def test_the_citation_names_the_repository_and_the_day_of_access(uri: str, tmp_path: Path) -> None:
-    moment = datetime(2026, 11, 23, 15, tzinfo=timezone.utc)
-    ibi = IBIArchive(clock=lambda: moment)
-    app = make_app(uri, tmp_path, ibi, IBI_ARCHIVE_NAME="Acervo do Vale")
-    archive_of(app).init()
-    dc = {"title": ["Chuva"], "creator": ["Silva, Ana"], "date": ["2001"]}
-    import_records(archive_of(app), [{"rep": REPORT, "metadata": {"dc": dc}}])
-    page = see(app, f"/col/{REPORT}/")
-    assert (
-        ">SILVA, Ana. <strong>Chuva</strong>. Acervo do Vale, 2001. "
-        f"Disponível em: http://urlib.net/{REPORT}. Acesso em: 23 nov. 2026.<"
-    ) in page.source
-    close(app)
 
 
 def test_it_leads_to_the_list_of_items_unless_the_app_has_a_page(uri: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records, open_app
 from support.moves import confirm
-from support.pages import Page, see
+from support.pages import see
 from support.web import NOBODY, ask, rep
 
 from flask_ibi_archive.archive.items.archives import store_address
@@ -114,12 +114,3 @@ def test_the_pages_of_a_moved_item_link_to_its_new_place(app: Flask) -> None:
     assert "O item foi movido para outro acervo:" in page.text("p")
     confirm(archive_of(app))
     assert place not in see(app, f"/col/{rep(1)}/", 410).links
-
-
-def test_the_tombstone_of_a_translation_that_was_moved_is_shown(new_app: NewApp) -> None:
-    app = new_app(IBI_PERSISTENT_URL_BASE=HOST)
-    archive_of(app).init()
-    fill(app)
-    answer = ask(app, f"/{rep(3)}+(pt)", headers=BROWSER)
-    assert answer.status == 410
-    assert f"http://{FAR}/{rep(1)}?ibiurl.movedfrom={SERVICE}" in Page(answer.text).links

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from flask import Flask
 from markupsafe import escape
 from support.pages import Page, reading
 from support.vectors import load
-from support.web import ask, resolver_app
+from support.web import resolver_app
 
 from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
@@ -16,12 +15,6 @@ from flask_ibi_archive.server.web.texts import translate_reason
 #: Typed texts, each with the message on an English and on a Portuguese page: messages of one part
 #: and of several parts.
 ROWS = load("pages/reasons.json")
-ASKED = "/8JMKD3MGP8W/35MMLL8;%3Cb%3E&x"
-WRONG = "'8JMKD3MGP8W/35MMLL8;<b>&x'"
-SAID = {
-    "en": f"{WRONG} is not an IBI: ';' at position 20 is not allowed in an identifier",
-    "pt": f"{WRONG} não é um IBI: ';', na posição 20, não é permitido em um identificador",
-}
 
 
 def reason_of(text: str) -> Reason | None:
@@ -58,19 +51,3 @@ def test_a_reason_is_written_in_both_languages() -> None:
             assert f">{escape(said)}</span>." in answer.text
             page = Page(answer.text)
             assert (page.text("span"), language_of(page, "span")) == (said, language)
-
-
-def test_an_alert_shows_the_reason_in_the_reader_s_language() -> None:
-    app: Flask = resolver_app(lambda *asked: None)
-    for language in ("en", "pt", "pt-BR"):
-        said = SAID[language[:2]]
-        headers = {"Accept": "text/html,*/*;q=0.8", "Accept-Language": language}
-        answer = ask(app, ASKED, headers=headers)
-        assert answer.status == 400
-        assert f">{escape(said)}</dd>" in answer.text
-        page = Page(answer.text)
-        assert said in page.text("dd")
-        assert language_of(page, "dd") == language[:2]
-    # programs get it in English only
-    answer = ask(app, ASKED, headers={"Accept-Language": "pt"})
-    assert SAID["en"] in " ".join(answer.pairs["alert"])

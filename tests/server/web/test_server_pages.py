@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, abort, redirect, request
+from flask import Blueprint, Flask, Response, abort, redirect, request
 from support.archives import configure
 
 from example_app import create_app
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.server.web.hooks import prepare_app
+from flask_ibi_archive.server.web.responses import POLICY
 
 
 @pytest.fixture
@@ -56,3 +58,25 @@ def test_each_number_in_a_path_has_a_limit(apps: list[Flask]) -> None:
     assert set(numbers) == {"int(max=2147483647)"}
     for path in ("/ibi/items/", "/ibi/sitemap/", "/ibi/conflicts/", "/publications/"):
         assert [app.test_client().get(f"{path}{10**22}").status_code for app in apps] == [404, 404]
+
+
+def test_the_policy_is_added_after_all_functions_of_the_app() -> None:
+    app = Flask(__name__)
+
+    def view() -> str:
+        request.environ[POLICY] = "default-src 'self'"
+        return "page"
+
+    def set_policy(response: Response) -> Response:
+        response.headers["Content-Security-Policy"] = "theirs"
+        return response
+
+    app.add_url_rule("/", "home", view)
+    if_set = lambda response: set_policy(response) if "set" in request.args else response  # noqa: E731
+    app.after_request(if_set)
+    blueprint = Blueprint("ours", __name__)
+    blueprint.record_once(prepare_app)
+    app.register_blueprint(blueprint)
+    answers = [app.test_client().get(path) for path in ("/", "/?set")]
+    policies = [answer.headers.getlist("Content-Security-Policy") for answer in answers]
+    assert policies == [["default-src 'self'"], ["theirs"]]
