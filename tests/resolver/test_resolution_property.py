@@ -63,6 +63,7 @@ from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, ResolutionRequest
 from flask_ibi_archive.resolver.archives import MAX_RECENT, Claimant, Known
+from flask_ibi_archive.resolver.config import ResolverConfig
 
 Steps: TypeAlias = tuple[tuple[str, "str | None"], ...]
 
@@ -72,15 +73,13 @@ WHOLE = "whole.example"
 #: When the services of the Archives were created.
 FOUNDED = "2009-01-01T00:00:00Z"
 CONFIG = a_config()
-
-
+#: The verbs for each letter of a shape.
 VERBS = {
     "u": ("GetLastEdition",),
     "t": ("GetTranslation", "GetTranslation", "GetTranslation(pt)", "GetTranslation(pt-BR)"),
     "m": ("GetMetadata", "GetMetadata(oai_dc)"),
 }
-
-
+#: Values of Accept-Language.
 PREFERENCES = (
     None,
     "pt",
@@ -91,8 +90,7 @@ PREFERENCES = (
     "en, pt;q=0",
     "ja,de,fr,es",
 )
-
-
+#: Paths of files.
 FILES = ("",) * 6 + ("/a.txt", "/a%20b.txt", "/dados/tabela%201.csv", "/missing")
 
 
@@ -167,11 +165,11 @@ class MemoryNetwork(SimulatedNetwork):
         look_up: LookUp = lambda identifiers: {},
         delays: Sequence[float] = (),
         own: int | None = None,
-        config: object = CONFIG,
+        config: ResolverConfig = CONFIG,
     ) -> None:
         numbers = range(1, len(servers.archives) + 1)
         always = numbers if always is None else always
-        super().__init__(servers.archives, self.answer_after, always, config)  # type: ignore[arg-type]
+        super().__init__(servers.archives, self.answer_after, always, config)
         self.servers = servers
         self.look_up = look_up
         self.own = own
@@ -552,59 +550,44 @@ def read_claims(records: Sequence[Json], service: str) -> list[Claimed]:
     return claims
 
 
-class ScatteredItems:
-    """The items of some Archives.
+def scatter(random_: random.Random, whole: Sequence[Json], count: int) -> list[list[Json]]:
+    """Return the records of each Archive: each item is in one to three of them."""
+    parts: list[list[Json]] = [[] for _ in range(count)]
+    for record in whole:
+        home, *others = random_.sample(range(count), random_.choice((1, 1, 2, 3)))
+        parts[home].append(record)
+        for place in others:
+            copy = make_copy(random_, record, service_of(home))
+            if copy["state"] == "Copy" and random_.random() < 0.2:  # it claims the Original, too
+                del copy["state"], copy["original_archive"]
+            parts[place].append(copy)
+    return parts
 
-    :param random_: decides what happens to an item.
-    :param parts: the records of each Archive.
-    """
 
-    def __init__(self, random_: random.Random, parts: list[list[Json]]) -> None:
-        self.random = random_
-        self.parts = parts
-
-    def _chance(self, probability: float) -> bool:
-        return self.random.random() < probability
-
-    def scatter(self, whole: Sequence[Json]) -> None:
-        """Put each item into one to three Archives."""
-        for record in whole:
-            places = self.random.sample(range(len(self.parts)), self.random.choice((1, 1, 2, 3)))
-            self.parts[places[0]].append(record)
-            for place in places[1:]:
-                self.parts[place].append(self._copy(record, service_of(places[0])))
-
-    def _copy(self, record: Json, service: str) -> Json:
-        """Return the record of a copy or a tombstone, which lacks some of the data."""
-        copy = {**record, "state": "Copy", "original_archive": service}
-        copy.pop("tombstone", None)
-        if self._chance(0.4):
-            copy["state"] = "Deleted"
-            copy.pop("embargo", None)
-            copy.pop("original_archive")
-            if self._chance(0.5):
-                copy["tombstone"] = {"reason": "moved", "original_archive": service}
-        if self._chance(0.3):
-            copy["timestamp"] = f"2012-0{self.random.randint(1, 9)}-02T03:04:05Z"
-        names = [name for name in ("rep", "ibip") if name in copy]
-        if len(names) == 2 and self._chance(0.3):
-            del copy[self.random.choice(names)]
-        for name in ("aliases", "translations", "next_edition", "metadata", "access", "files"):
-            if self._chance(0.15):
-                copy.pop(name, None)
-        if "files" not in copy:
-            copy.pop("target_file", None)
-        if identifiers_of(copy) != identifiers_of(record):
-            # the translations may name the item itself, by an identifier that the copy lacks
-            copy.pop("translations", None)
-        return copy
-
-    def claim_twice(self) -> None:
-        """Let Archives claim the Original of some items that another one has, too."""
-        for part in self.parts:
-            for record in part:
-                if record.get("state") == "Copy" and self._chance(0.2):
-                    del record["state"], record["original_archive"]
+def make_copy(random_: random.Random, record: Json, service: str) -> Json:
+    """Return the record of a copy or a tombstone, which lacks some of the data."""
+    copy = {**record, "state": "Copy", "original_archive": service}
+    copy.pop("tombstone", None)
+    if random_.random() < 0.4:
+        copy["state"] = "Deleted"
+        copy.pop("embargo", None)
+        copy.pop("original_archive")
+        if random_.random() < 0.5:
+            copy["tombstone"] = {"reason": "moved", "original_archive": service}
+    if random_.random() < 0.3:
+        copy["timestamp"] = f"2012-0{random_.randint(1, 9)}-02T03:04:05Z"
+    names = [name for name in ("rep", "ibip") if name in copy]
+    if len(names) == 2 and random_.random() < 0.3:
+        del copy[random_.choice(names)]
+    for name in ("aliases", "translations", "next_edition", "metadata", "access", "files"):
+        if random_.random() < 0.15:
+            copy.pop(name, None)
+    if "files" not in copy:
+        copy.pop("target_file", None)
+    if identifiers_of(copy) != identifiers_of(record):
+        # the translations may name the item itself, by an identifier that the copy lacks
+        copy.pop("translations", None)
+    return copy
 
 
 class Federation:
@@ -613,10 +596,7 @@ class Federation:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         size, count = self.random.choice((6, 9, 12)), self.random.choice((3, 4, 5, 6))
-        self.parts: list[list[Json]] = [[] for _ in range(count)]
-        items = ScatteredItems(self.random, self.parts)
-        items.scatter(make_store(seed, size))
-        items.claim_twice()
+        self.parts = scatter(self.random, make_store(seed, size), count)
         self._services = [service_of(number) for number in range(count)]
         facts = [
             make_facts(
