@@ -369,7 +369,8 @@ def test_readers_end_with_the_present_claims(
         if step == 20 and restore is not None:
             restore()
     shown = [view.record for view in archive.find() if not view.record.is_hidden]
-    expected = {view.identifiers[-1]: changes.make_claim("", view) for view in shown}
+    claimed = [changes.make_claim("", view) for view in shown]
+    expected = {claim.identifiers[-1]: claim for claim in claimed}
     for reader in readers:
         reader.read_all(chance.choice([1, 2, None]))
         assert {ibi: replace(one, item="") for ibi, one in reader.claims().items()} == expected
