@@ -99,3 +99,18 @@ def test_messages_and_redirect_are_those_of_the_standard(
     asked = [urlsplit(target) for target in other.asked]
     assert {one.path for one in asked} <= {f"/{OTHER}"}
     assert [one.query for one in asked] in (questions, questions[:-1])
+
+
+@pytest.mark.rule("R62-04")
+@examples
+def test_languages_and_required_status_are_not_sent_to_archives(
+    example: dict[str, Any], archive: RecordedArchive, tmp_path: Path
+) -> None:
+    with app_over([], tmp_path, IBI_TRUSTED_PROXIES=example["client_ips"][1]) as app:
+        include(app, archive.service, archive.server.address)
+        answer = follow(app, example, "?ibiurl.requireditemstatus=Original")
+        assert answer.headers["Location"] == example["redirect"]
+        assert [archive.next() for _ in example["url_requests"]] == example["url_requests"]
+        archive.next()
+        resolver_of(app).close(PATIENCE)
+    assert not [head for head in archive.server.heads if "Accept-Language" in head]
