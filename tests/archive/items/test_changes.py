@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 from support.archives import archive_of, close, make_app
 from support.clocks import Clock
 from support.harvesting import MORNING, harvest
@@ -26,7 +26,6 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.changes import (
     Appearance,
     Change,
-    ChangeBatch,
     ChangeNote,
     number_changes,
     renew,
@@ -73,12 +72,6 @@ def describe(connection: Connection, items: Any) -> dict[int, Appearance]:
     """Return what readers see of items: the key of the host, which stands for a description."""
     rows = connection.execute(select(Item.id, Item.host_key).where(Item.id.in_(items)))
     return {one.id: Appearance("", sha256(str(one.host_key).encode()).hexdigest()) for one in rows}
-
-
-def find_word(connection: Connection, archive_id: int, number: int) -> str | None:
-    """Return the word that belongs to a number; None if no change has had this number yet."""
-    is_batch = (ChangeBatch.archive_id == archive_id) & (ChangeBatch.number >= number)
-    return connection.scalar(select(ChangeBatch.word).where(is_batch))
 
 
 def number(archive: Archive, connection: Connection, now: datetime, limit: int = 100) -> bool:
@@ -214,24 +207,3 @@ def test_a_note_about_an_item_that_looks_as_before_changes_nothing(
         renew(connection, archive.served().id)
         number(archive, connection, clock())
     assert reader.read() == items
-
-
-def test_a_database_that_was_restored_does_not_know_later_positions(
-    app: Flask, archive: Archive, clock: Clock
-) -> None:
-    archive_id = archive.served().id
-    words = []
-    for _ in range(2):  # the same numbers, first in a time that is lost
-        with suppress(ZeroDivisionError), archive.database.writing() as connection:
-            number(archive, connection, clock())
-            last = connection.scalars(select(Change.number)).all()
-            words.append(find_word(connection, archive_id, max(last)))
-            assert find_word(connection, archive_id, max(last) + 1) is None
-            assert len(words) > 1 or 1 / 0
-    assert None not in words
-    assert words[0] != words[1]
-    with archive.database.writing() as connection:
-        insert_note = insert(ChangeNote).values(archive_id=archive_id, item_id=10**6)
-        connection.execute(insert_note)  # an item that was deleted
-        number(archive, connection, clock())
-        assert find_word(connection, archive_id, max(last)) == words[1]

@@ -164,8 +164,7 @@ class Library(RuleBasedStateMachine):
             lambda: self.archives[number].new_edition(name, ItemRecord()),
             refused=item is None or item.next is not None,
         )
-        if done:
-            assert item is not None
+        if done and item is not None:
             item.next = done.rep
             self.add(number, done)
             self.reached["edition"] += 1
@@ -233,8 +232,7 @@ class Library(RuleBasedStateMachine):
             lambda: self.archives[number].edit(name, language=language, transferable=transferable),
             refused=item is None or language in others,
         )
-        if done:
-            assert item is not None
+        if done and item is not None:
             item.language, item.transferable = language, transferable
             self.reached["edit"] += 1
 
@@ -247,8 +245,7 @@ class Library(RuleBasedStateMachine):
             lambda: self.archives[number].edit(name, next_edition=following),
             refused=item is None or self.breaks_chain(number, name, following),
         )
-        if done:
-            assert item is not None
+        if done and item is not None:
             item.next = following
             self.reached["link"] += 1
 
@@ -273,8 +270,7 @@ class Library(RuleBasedStateMachine):
             refused=item is None or source == goal or self.breaks_chain(goal, name, item.next),
             maybe_rule=8,
         )
-        if done:
-            assert item is not None
+        if done and item is not None:
             self.world[goal][name] = replace(item, state="Copy", original=source, reason=None)
             self.reached[f"copy of {there.state if there else 'nothing'}"] += 1
 
@@ -292,8 +288,7 @@ class Library(RuleBasedStateMachine):
             or self.breaks_chain(goal, name, item.next),
             maybe_rule=8,
         )
-        if done:
-            assert item is not None
+        if done and item is not None:
             self.world[goal][name] = replace(item)
             if keep_copy:
                 item.state, item.original = "Copy", goal
@@ -315,8 +310,7 @@ class Library(RuleBasedStateMachine):
             lambda: self.archives[number].delete(name, reason),
             refused=not reason or item is None or (item.state == "Original" and bool(copies)),
         )
-        if done:
-            assert item is not None
+        if done and item is not None:
             self.reached[f"delete {item.state}"] += 1
             self.write_tombstone(item, reason)
 
