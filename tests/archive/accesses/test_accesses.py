@@ -21,7 +21,6 @@ from support.accesses import (
     stored,
 )
 from support.archives import archive_of, import_records, open_app
-from support.resolvers import run
 from support.web import (
     CLOSED,
     METADATA,
@@ -271,11 +270,3 @@ def test_an_acknowledgment_during_a_lock_is_answered_503_and_counts_later(
     assert stored(archive) == []
     assert send(app, message).body == NOTICE
     assert len(stored(archive)) == 1
-
-
-@pytest.mark.slow
-def test_each_answered_acknowledgment_counts_once_on_each_database(
-    uri: str, tmp_path: Path
-) -> None:
-    # three processes and one that is killed
-    assert "counted once each" in run(uri, tmp_path, count=120, threads=8, kills=1)
