@@ -31,7 +31,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, request
+from flask import Response, request
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
@@ -43,7 +43,6 @@ from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import is_listed, is_one_of
 from flask_ibi_archive.server.web import responses
 from flask_ibi_archive.server.web.alerts import CONFLICTS, VARY, unready_response
-from flask_ibi_archive.server.web.hooks import NUMBER, add_page
 from flask_ibi_archive.server.web.requests import current_resolver, read_query, request_root
 from flask_ibi_archive.signals import Notice, Notifier, conflict_found
 
@@ -464,12 +463,6 @@ MAX_SHOWN = 1000
 #: The choices of conflicts, with their conditions. The first one is the default.
 CHOICES: Mapping[str, tuple[Any, ...]] = {"open": (IS_OPEN,), "ended": (IS_ENDED,), "all": ()}
 FORMATS = ("html", "json")
-
-
-def add_conflict_pages(blueprint: Blueprint) -> None:
-    """Add the routes of the pages to a blueprint."""
-    add_page(blueprint, "conflicts", CONFLICTS, show_conflicts)
-    add_page(blueprint, "conflict", f"{CONFLICTS}/<{NUMBER}:number>", show_conflicts)
 
 
 def describe_conflict(conflict: FoundConflict) -> dict[str, Any]:

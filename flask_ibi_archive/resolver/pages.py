@@ -47,7 +47,7 @@ from flask_ibi_archive.resolver.archives import (
     RegistrationRefused,
     find_clashes,
 )
-from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
+from flask_ibi_archive.resolver.conflicts import find_open_conflict, show_conflicts
 from flask_ibi_archive.resolver.resolving import LocalArchive, ResolverService
 from flask_ibi_archive.server.config import OWN_ARCHIVE, RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import alerts, hooks, requests, responses
@@ -71,7 +71,9 @@ def create_resolver_blueprint(resolver: ResolverService) -> Blueprint:
     hooks.add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     hooks.add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
     hooks.add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
-    add_conflict_pages(blueprint)
+    hooks.add_page(blueprint, "conflicts", alerts.CONFLICTS, show_conflicts)
+    path = f"{alerts.CONFLICTS}/<{hooks.NUMBER}:number>"
+    hooks.add_page(blueprint, "conflict", path, show_conflicts)
 
     def add_service(state: BlueprintSetupState) -> None:
         path = f"/{config.service_ibi}"
@@ -80,9 +82,9 @@ def create_resolver_blueprint(resolver: ResolverService) -> Blueprint:
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
     if config.registry:
-        from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
+        from flask_ibi_archive.resolver.registry_2008 import views
 
-        add_document_registry(blueprint)
+        hooks.add_page(blueprint, "registry", views.PATH, views.answer_verb, ("GET", "POST"))
     if config.follow:
         # A process that serves no requests, such as the parent of the processes of a web server,
         # does not read claims.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, current_app, request
+from flask import Response, current_app, request
 
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
@@ -15,7 +15,6 @@ from flask_ibi_archive.core.registry_2008 import (
 )
 from flask_ibi_archive.errors import NotReady, translatable
 from flask_ibi_archive.server.web import responses
-from flask_ibi_archive.server.web.hooks import add_page
 from flask_ibi_archive.server.web.requests import current_resolver, request_root
 
 #: The path of the registry.
@@ -32,11 +31,6 @@ VERB_TEXTS = {
     "DeleteDocumentRegistration": translatable("Deletes the actor's registration of a document"),
     "DisplayIDRegistration": translatable("Shows the record of a document"),
 }
-
-
-def add_document_registry(blueprint: Blueprint) -> None:
-    """Add the address of the document registry to the blueprint of a resolver."""
-    add_page(blueprint, "registry", PATH, answer_verb, methods=("GET", "POST"))
 
 
 def answer_verb() -> Response:
