@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -13,7 +12,6 @@ import responses
 from click.testing import CliRunner
 from flask import Flask, render_template_string
 from support.commands import SEPARATE, command
-from support.databases import new_database
 from support.host_app import HostApp
 
 from flask_ibi_archive import IBIArchive
@@ -26,35 +24,29 @@ Factory = Callable[..., Flask]
 
 
 @pytest.fixture
-def factory(ibi_settings: dict[str, Any], tmp_path: Path) -> Iterator[Factory]:
+def factory(tmp_path: Path) -> Iterator[Factory]:
     """An application factory. Each app has its own SQLite database and its own service."""
-    made: list[Flask] = []
+    made: list[HostApp] = []
 
-    def create_app(number: int, ibi: IBIArchive, **settings: Any) -> Flask:
+    def create_app(number: int, ibi: IBIArchive) -> Flask:
         folder = tmp_path / f"app{number}"
-        folder.mkdir(exist_ok=True)
-        with new_database("sqlite", folder, ready=True) as uri:
-            pass
-        app = Flask(f"app{number}", instance_path=str(folder))
-        app.config.from_mapping(ibi_settings)
-        app.config.from_mapping(
-            IBI_DATABASE_URI=uri,
-            IBI_FILES_FOLDER=str(folder / "files"),
-            IBI_ARCHIVE_SERVICE_IBI=SERVICES[number],
-            IBI_ARCHIVE_ADDRESS=f"app{number}.example.org",
+        folder.mkdir()
+        uri, address = f"sqlite:///{folder / 'host.sqlite'}", f"app{number}.example.org"
+        config = {
+            "IBI_DATABASE_URI": uri,
+            "IBI_ARCHIVE_SERVICE_IBI": SERVICES[number],
+            "IBI_ARCHIVE_ADDRESS": address,
             # Archives with different databases need different ports to mint different identifiers
-            IBI_MINT_HOST=f"app{number}.example.org",
-            IBI_MINT_PORT=8000 + number,
-        )
-        app.config.from_mapping(settings)
-        ibi.init_app(app)
-        Reader(app).archive.init()
-        made.append(app)
-        return app
+            "IBI_MINT_HOST": address,
+            "IBI_MINT_PORT": 8000 + number,
+        }
+        made.append(HostApp(uri, folder, ibi=ibi, **config))
+        made[-1].archive.init()
+        return made[-1].app
 
     yield create_app
-    for app in made:
-        Reader(app).archive.database.close()
+    for host in made:
+        host.close()
 
 
 def deposit(ibi: IBIArchive, app: Flask, title: str) -> str:
