@@ -74,9 +74,6 @@ class IBIArchive:
     One object can serve several apps. :attr:`archive` is the Archive of the current app. In
     templates, ``{{ ibi_persistent_url(item) }}`` is the persistent URL of an item.
 
-    :param addresses: a subclass of
-        :class:`~flask_ibi_archive.core.protocol.url_list.ArchiveUrls`, if the method
-        :meth:`address` is not sufficient.
     :param session: the database session of the app. Operations on items are then part of the
         transactions of the app, and the app commits. The session is a ``scoped_session`` (such as
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
@@ -95,14 +92,12 @@ class IBIArchive:
         self,
         app: Flask | None = None,
         *,
-        addresses: type[ArchiveUrls] = ArchiveUrls,
         session: SessionSource | None = None,
         catalogue: RecordCatalogue | None = None,
         clock: Clock = read_utc_clock,
         routes: bool = True,
     ) -> None:
         self.functions = HostFunctions()
-        self.addresses = addresses
         self.session = session
         self.catalogue = catalogue
         self.clock = clock
@@ -490,7 +485,7 @@ class IBIArchive:
             with app.test_request_context(base_url=addresses.base):
                 return self.functions.find_address(page, item, path)
 
-        addresses = self.addresses(config.base_url)
+        addresses = ArchiveUrls(config.base_url)
         addresses.find_root = partial(find_root, config.application_root)
         addresses.get_host_function = lambda: self.functions.find_address and find_address
         return addresses
