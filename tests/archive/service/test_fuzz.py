@@ -1,12 +1,8 @@
-"""Random requests: every request is answered, and no request raises an exception or writes.
-
-IBI_FUZZ_REQUESTS sets the number of requests of the long runs, which are marked as slow.
-"""
+"""Random requests: every request is answered, and no request raises an exception or writes."""
 
 from __future__ import annotations
 
 import logging
-import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +22,7 @@ from flask_ibi_archive.archive.service import local_resolution
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
 
 SHORT_RUN = 120
-LONG_RUN = int(os.environ.get("IBI_FUZZ_REQUESTS", "12000"))
+LONG_RUN = 12_000
 #: The number of requests of a short and of a long run.
 for_each_length = pytest.mark.parametrize(
     "count", [SHORT_RUN, pytest.param(LONG_RUN, marks=pytest.mark.slow)]
