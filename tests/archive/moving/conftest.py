@@ -96,9 +96,3 @@ def deposit(archive: Archive, title: str, *names: str, **fields: Any) -> str:
     """Deposit an item with files that contain their names, and return its repository name."""
     files = [(name, BytesIO(name.encode())) for name in names]
     return archive.deposit(title=title, files=files, **fields).rep
-
-
-def record_of(archive: Archive, ibi: str) -> Any:
-    item = archive.get(ibi)
-    assert item is not None
-    return item.record

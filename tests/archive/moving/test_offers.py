@@ -14,6 +14,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records
+from support.operations import record_of
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.moving.offers import Offer
@@ -22,7 +23,7 @@ from flask_ibi_archive.archive.service.problems import WRONG_KEYS
 from flask_ibi_archive.core.records import offer_messages as messages
 from flask_ibi_archive.core.records.record import AccessRule, MetadataItem
 
-from .conftest import Taker, deposit, record_of
+from .conftest import Taker, deposit
 
 Run = Callable[..., Any]
 Make = Callable[..., Taker]

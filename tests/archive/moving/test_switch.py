@@ -14,6 +14,7 @@ from flask import Flask
 from msgspec.structs import replace
 from support.accesses import insert_counts
 from support.archives import FAR_SERVICE, archive_of
+from support.operations import record_of
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.changes import make_claim
@@ -22,7 +23,7 @@ from flask_ibi_archive.core.records.offer_messages import DailyCount, SwitchAnsw
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.signals import item_state_changed
 
-from .conftest import Taker, deposit, record_of
+from .conftest import Taker, deposit
 
 Run = Callable[..., Any]
 Make = Callable[..., Taker]

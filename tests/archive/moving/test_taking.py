@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 from sqlalchemy import select
+from support import operations
 from support.archives import FAR_SERVICE, SERVICE, import_records
 from support.loopback import LOOPBACK
 from support.moves import Killed, item, rep
@@ -191,9 +192,7 @@ def states(archive: Archive) -> dict[str, str]:
 
 
 def record_of(archive: Archive, number: int) -> Any:
-    view = archive.get(rep(number))
-    assert view is not None
-    return view.record
+    return operations.record_of(archive, rep(number))
 
 
 def read_counts(archive: Archive) -> list[int]:
