@@ -20,7 +20,7 @@ MAX_SIZE, MAX_FILES = 2 * 10**9, 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ItemZip:
     """All files of an item as one ZIP file.
 
     :param url: the address of the ZIP file; None if there are too many bytes or files for one.
@@ -33,7 +33,7 @@ class Offer:
     count: int
 
 
-def offer_zip(item: ItemView) -> Offer | None:
+def offer_zip(item: ItemView) -> ItemZip | None:
     """Return the ZIP file of an item; None if the Archive has fewer than two of its files.
 
     :param item: the item without the files that the user may not read.
@@ -44,7 +44,7 @@ def offer_zip(item: ItemView) -> Offer | None:
     size = sum(item.sizes[file.path] for file in files)
     is_small = size <= MAX_SIZE and len(files) <= MAX_FILES
     url = current_archive().addresses.zip_file(item) if is_small else None
-    return Offer(url, size, len(files))
+    return ItemZip(url, size, len(files))
 
 
 def _list_stored(item: ItemView) -> list[FileRecord]:
