@@ -168,16 +168,30 @@ class Entry:
     :param key: the name of the entry in the file. The key of the entry is made from it, unless
         ``data`` has a key.
     :param errors: what is wrong with the entry; the fields have the names of the file.
+    :param warnings: what was changed or left out in the description, with such fields, too; the
+        entry is right nevertheless.
     """
 
     place: str
     data: dict[str, Any] = field(default_factory=dict)
     key: str = ""
     errors: tuple[FieldError, ...] = ()
+    warnings: tuple[FieldError, ...] = ()
+
+
+class Doubt(NamedTuple):
+    """A value that a reader changes or leaves out: what ``convert`` returns, or a reader yields.
+
+    :param value: the value that is read instead; None: the value is left out.
+    :param reason: the warning, which the user sees with the place and the name of the field.
+    """
+
+    value: Any
+    reason: str
 
 
 #: A value: the name of the field in the file, the field, and the value (a text, or a JSON object
-#: such as a name).
+#: such as a name; or a :class:`Doubt`).
 Value = tuple[str, Column, Any]
 
 
@@ -193,9 +207,10 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
     """
     data: dict[str, Any] = {}
     errors: list[FieldError] = []
+    warnings: list[FieldError] = []
     counts: Counter[str] = Counter()
     town: str | None = None
-    for name, column, value in values:
+    for name, column, value in chain.from_iterable(map(_divide, values)):
         described = FIELDS[column.field]
         if isinstance(value, str):
             value = value.strip()
@@ -205,6 +220,9 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
                 except ValueError as error:
                     errors.append(FieldError(name, str(error)))
                     continue
+        if isinstance(value, Doubt):
+            warnings.append(FieldError(name, value.reason))
+            value = value.value
         number = counts[column.field]
         counts[column.field] += 1
         if not value:
@@ -215,7 +233,34 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
             _set(data, described.path, number, _complete(value, described, column.lang))
     if town is not None:
         _set_place(data, town)
-    return Entry(place, data, key, tuple(errors))
+    return Entry(place, data, key, tuple(errors), tuple(warnings))
+
+
+#: Between two ISSNs or ISBNs: a space is only so in front of the beginning of an ISSN or ISBN.
+_SEVERAL = re.compile(r"\s*[,;|]\s*|\s+(?=[0-9]{4}-[0-9]{3}[0-9Xx]|97[89])")
+
+
+def _divide(value: Value) -> Iterator[Value]:
+    """Yield the value; of several ISSNs or ISBNs the first one, and the others as related works."""
+    name, column, text = value
+    parse = {"issn": parsers.parse_issn, "isbn": parsers.parse_isbn}.get(column.field)
+    numbers = _SEVERAL.split(text.strip()) if parse and isinstance(text, str) else []
+    if parse is None or len(numbers) < 2:
+        yield value
+        return
+    is_first = True
+    for text in filter(None, numbers):
+        try:
+            number = parse("", text)
+        except FieldError as error:
+            yield name, column, Doubt(None, f"{error.reason}; it is left out")
+            continue
+        other = {"identifier": number, "relation": "IsPublishedIn"}
+        if is_first:
+            yield name, column, number
+        else:  # that of an ISBN is not known: another binding, or the book of a chapter
+            yield name, Column("related"), other if column.field == "issn" else number
+        is_first = False
 
 
 def _complete(value: Any, described: WorkField, lang: str | None) -> Any:
@@ -390,6 +435,8 @@ def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
             yield variable, Column(path), _read_date(date)
     for variable, path in _TEXTS.items():
         value = item.get(variable)
+        if isinstance(value, list) and variable in ("ISSN", "ISBN"):  # as registries write it
+            value = ",".join(map(str, value))
         if isinstance(value, int | float):
             value = str(value)
         if isinstance(value, str):

@@ -66,6 +66,22 @@ def test_csl_json_is_a_list_or_one_item() -> None:
     assert len([*read_csl_json(json.dumps([item] * 3)).entries]) == 3
 
 
+def test_several_issns_are_kept_or_named_in_warnings() -> None:
+    text = "1756-1833, 0895-4798, 1234-5678"
+    table = read_csv(["Título;ISSN\n", f"T;{text}\n"])
+    items = [{"title": "T", "ISSN": text}, {"title": "T", "ISSN": text.split(", ")}]
+    for entry in (*table.entries, *read_csl_json(json.dumps(items)).entries):
+        work = entry.data["metadata"]["work"]
+        assert work["issn"] == "1756-1833"
+        assert work["related"] == [{"identifier": "0895-4798", "relation": "IsPublishedIn"}]
+        assert entry.errors == ()
+        [warning] = entry.warnings
+        assert warning.field == "ISSN"
+        assert warning.reason == (
+            "'1234-5678' is not an ISSN: the check digit is wrong; it is left out"
+        )
+
+
 def test_half_a_surrogate_in_csl_is_named() -> None:
     text = r'[{"author": [{"family": "\ud800"}]}, {"id": "\udc00"}, {"a\ud800": 1}, {"id": "k"}]'
     entries = [*read_csl_json(text).entries]
