@@ -260,8 +260,8 @@ class Archive:
 
         All items are read in one transaction.
 
-        :param search: yield only items with this text in a title, a creator or an identifier. Upper
-            and lower case are equal. None: all items.
+        :param search: yield only items with each of these words in a title, a creator, a subject or
+            an identifier. Upper and lower case are equal. None: all items.
         :param state: yield only items in this state: Original, Copy or Deleted.
         :param limit: the maximum number of items; None: no limit.
         :raises StorageError: if the state is unknown.

@@ -250,7 +250,7 @@ def _format_field(name: str, value: Any) -> Iterator[str]:
 @click.option(
     "--search",
     metavar="TEXT",
-    help="List only items with TEXT in a title, a creator or an identifier.",
+    help="List only items with the words of TEXT in titles, creators, subjects, identifiers.",
 )
 @json_option
 def list_command(

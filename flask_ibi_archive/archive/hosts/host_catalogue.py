@@ -494,7 +494,9 @@ class HostCatalogue:
 
 
 def _contains(record: Record, search: str) -> bool:
-    """Return whether a title, a creator or an identifier contains a text, in any case."""
+    """Return whether titles, creators, subjects or identifiers contain all words, in any case."""
     elements = getattr(record.metadata, "elements", {})
-    texts = [text for name in ("title", "creator") for text, _ in elements.get(name, ())]
-    return any(search.casefold() in text.casefold() for text in (*record.identifiers, *texts))
+    names = ("title", "creator", "subject")
+    texts = [text for name in names for text, _ in elements.get(name, ())]
+    everything = "\n".join([*record.identifiers, *texts]).casefold()
+    return all(word in everything for word in search.casefold().split())

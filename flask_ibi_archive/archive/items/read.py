@@ -100,8 +100,8 @@ def is_public(item: Any = Item) -> Any:
 METADATA = aliased(Item)
 
 
-class TitlesAndCreators(FunctionElement[str]):
-    """An SQL function that returns the titles and creators in a column, one per line.
+class SearchedTexts(FunctionElement[str]):
+    """An SQL function that returns the titles, creators and subjects in a column, one per line.
 
     The column contains Dublin Core.
     """
@@ -110,45 +110,58 @@ class TitlesAndCreators(FunctionElement[str]):
     inherit_cache = True
 
 
-@compiles(TitlesAndCreators, "sqlite")
-def _compile_for_sqlite(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
+@compiles(SearchedTexts, "sqlite")
+def _compile_for_sqlite(element: SearchedTexts, compiler: Any, **options: Any) -> str:
     return (
         "(SELECT group_concat(atom, char(10))"
         f" FROM json_tree({compiler.process(element.clauses, **options)})"
         " WHERE type = 'text' AND key IS NOT 'lang'"
-        " AND (fullkey LIKE '$.title[%' OR fullkey LIKE '$.creator[%'))"
+        " AND (fullkey LIKE '$.title[%' OR fullkey LIKE '$.creator[%'"
+        " OR fullkey LIKE '$.subject[%'))"
     )
 
 
-@compiles(TitlesAndCreators, "postgresql")
-def _compile_for_postgresql(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
+@compiles(SearchedTexts, "postgresql")
+def _compile_for_postgresql(element: SearchedTexts, compiler: Any, **options: Any) -> str:
     return (
         "(SELECT string_agg(coalesce(one ->> 'value', one #>> '{}'), chr(10))"
         f" FROM jsonb_path_query(CAST({compiler.process(element.clauses, **options)} AS jsonb),"
-        """ '$.keyvalue() ? (@.key == "title" || @.key == "creator").value[*]') AS one)"""
+        """ '$.keyvalue() ? (@.key == "title" || @.key == "creator" || @.key == "subject")"""
+        ".value[*]') AS one)"
     )
 
 
+#: The maximum number of words of a search; the others are ignored.
+MAX_WORDS = 10
+
+
 def select_items(
-    state: str | None = None, search: str | None = None
+    archive_id: int, state: str | None = None, search: str | None = None
 ) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the SQL conditions of a search.
 
     :param state: the search finds only items with this state; None: items with any state.
-    :param search: the search finds only items with this text in a title, a creator or an
-        identifier. Upper and lower case are the same. None: all items.
+    :param search: the search finds only items with each of these words in a title, a creator, a
+        subject or an identifier. The titles may be those of the metadata item. Upper and lower case
+        are the same, as far as the database knows it. None: all items.
     """
-    conditions: list[sa.ColumnElement[bool]] = []
-    if state is not None:
-        conditions.append(Item.state == state)
-    if search is not None:
-        search = search.lower()
-        about = sa.func.lower(TitlesAndCreators(Item.dublin_core))
-        identified = sa.exists().where(
-            ItemIdentifier.item_id == Item.id,
-            sa.func.lower(ItemIdentifier.text).contains(search, autoescape=True),
+
+    def contains(text: Any, word: str) -> sa.ColumnElement[bool]:
+        found: sa.ColumnElement[bool] = sa.func.lower(text).contains(word, autoescape=True)
+        return found
+
+    conditions = [] if state is None else [Item.state == state]
+    for word in (search or "").lower().split()[:MAX_WORDS]:
+        name, other = aliased(ItemIdentifier), aliased(Item)
+        is_named = sa.exists().where(name.item_id == Item.id, contains(name.text, word))
+        describing = sa.select(primary_form(other)).where(
+            other.archive_id == archive_id,
+            describes(other),
+            contains(SearchedTexts(other.dublin_core), word),
         )
-        conditions.append(sa.or_(about.contains(search, autoescape=True), identified))
+        is_described = Item.metadata_ibi.in_(describing)
+        about = contains(SearchedTexts(Item.dublin_core), word)
+        conditions.append(sa.or_(about, is_described, is_named))
     return tuple(conditions)
 
 

@@ -17,6 +17,7 @@ from flask_ibi_archive.archive.items.read import (
     describes,
     is_public,
     read_works,
+    select_items,
 )
 from flask_ibi_archive.archive.items.tables import Item, primary_form
 from flask_ibi_archive.archive.pages import labels
@@ -24,7 +25,9 @@ from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats.common import DECLARATION, element
 from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.values import clean
 from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.errors import one_line
 from flask_ibi_archive.server.web.requests import current_archive, read_query
 from flask_ibi_archive.server.web.responses import find_items_path, hide_from_search, set_headers
 
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 #: The number of items on a page, and on the page of the years.
 SHOWN, NEWEST = 100, 10
+#: The maximum number of characters of a search.
+MAX_SEARCH = 200
 #: The maximum number of URLs in a sitemap (sitemaps.org).
 SITEMAP_SIZE = 50_000
 #: The years that a date may have.
@@ -78,16 +83,18 @@ class StoredLists:
         statement = select(chain.c.value).where(chain.c.value.is_not(None))
         return self._database.read(lambda connection: list(connection.scalars(statement)))
 
-    def list_part(self, year: int | None, after: int | None, limit: int) -> Part:
+    def list_part(self, year: int | None, after: int | None, limit: int, search: str = "") -> Part:
         """Return a part of the list of a year.
 
         :param year: the year of publication; None for the list of all items.
         :param after: the position after which the part begins; None: the beginning of the list.
         :param limit: the maximum number of items.
+        :param search: the words that the items of the list of all items contain; "": all items.
         """
         is_after = [] if after is None else [Item.id < after]
         if year is None:
-            statement = self._select(limit + 1, self._is_listed, *is_after)
+            is_found = select_items(self._archive.served().id, search=search)
+            statement = self._select(limit + 1, self._is_listed, *is_found, *is_after)
         else:
             statement = self._select_year(year, limit + 1, is_after)
 
@@ -160,14 +167,14 @@ class HostLists:
         years = {self._describe(record).year for record in self._public()}
         return sorted((year for year in years if year is not None), reverse=True)
 
-    def list_part(self, year: int | None, after: int | None, limit: int) -> Part:
+    def list_part(self, year: int | None, after: int | None, limit: int, search: str = "") -> Part:
         """Return a part of the list of a year; see :meth:`StoredLists.list_part`.
 
         A position is the number of the items before it.
         """
         chosen = (
             record
-            for record in self._public()
+            for record in self._public(search)
             if year is None or self._describe(record).year == year
         )
         first = after or 0
@@ -190,8 +197,8 @@ class HostLists:
         records = list(self._public())[number * size : (number + 1) * size]
         return [(self._archive.addresses.item(record), _find_time(record)) for record in records]
 
-    def _public(self) -> Iterator[Record]:
-        return (record for record in self._records.list() if is_public(record))
+    def _public(self, search: str = "") -> Iterator[Record]:
+        return (record for record in self._records.list(search) if is_public(record))
 
 
 def open_lists(archive: Archive) -> StoredLists | HostLists:
@@ -211,7 +218,10 @@ def _find_time(record: Record) -> datetime:
 
 @answering
 def show_years() -> Response:
-    """Show the years of publication, and the newest items."""
+    """Show the years of publication, and the newest items; or the items that a search finds."""
+    search = one_line(clean(read_query().get("q", "")))[:MAX_SEARCH]
+    if search:
+        return _show_part("found", "items", None, search)
     lists = open_lists(current_archive())
     works, _ = lists.list_part(None, None, NEWEST)
     return _list_page(name="years", years=lists.list_years(), works=works)
@@ -231,7 +241,7 @@ def show_newest() -> Response:
     return _show_part("newest", "newest", None)
 
 
-def _show_part(name: str, path: str, year: int | None) -> Response:
+def _show_part(name: str, path: str, year: int | None, search: str = "") -> Response:
     """Show a part of a list. The parameter ``page`` is the position after which it begins.
 
     :param path: the path of the list, after ``/ibi/``.
@@ -240,11 +250,12 @@ def _show_part(name: str, path: str, year: int | None) -> Response:
     if place is not None and not (place.isascii() and place.isdecimal() and len(place) < 19):
         abort(404)
     after = None if place is None else int(place)
-    works, following = lists.list_part(year, after, SHOWN)
-    if not works and after is None:
+    works, following = lists.list_part(year, after, SHOWN, search)
+    if not works and after is None and not search:
         abort(404)
-    response = _list_page(name=name, path=path, works=works, year=year, after=after, next=following)
-    return response if after is None else hide_from_search(response)
+    place = {"path": path, "search": search, "after": after, "next": following}
+    response = _list_page(name=name, works=works, year=year, **place)
+    return hide_from_search(response) if search or after is not None else response
 
 
 @answering

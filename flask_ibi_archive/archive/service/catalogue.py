@@ -415,7 +415,8 @@ class ItemCatalogue:
         limit: int | None = None,
     ) -> Generator[Record, None, None]:
         """Yield the records of items; see :meth:`Archive.list_records`."""
-        selection, archive_id = read.select_items(state, search), self.find_served().id
+        archive_id = self.find_served().id
+        selection = read.select_items(archive_id, state, search)
         return read.export_records(self._database, archive_id, self._folder, selection, limit)
 
     def count(self) -> int | None:

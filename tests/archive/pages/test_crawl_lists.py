@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,54 @@ def test_long_lists_have_several_pages(app: Flask, monkeypatch: pytest.MonkeyPat
     found = [locations(app, part.removeprefix(BASE)) for part in parts]
     assert all(kind == "urlset" and len(urls) in (1, 2) for kind, urls in found)
     assert [url for _, urls in found for url in urls] == landing(0, 1, 2, 3, 4, 5, 9)
+
+
+@pytest.mark.postgresql
+def test_a_search_finds_the_public_items_with_all_its_words(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = app.test_client()
+    for query, expected in [
+        ("rAin", (4, 3, 2, 1, 0)),
+        ("RAIN+13.03", (3,)),
+        (f"rain+{rep(2)}", (2,)),
+        ("rain+%25", ()),  # no pattern
+        ("x", ()),  # hidden, removed
+        ("rain%00%ff", ()),
+    ]:
+        text = client.get(f"/ibi/items?q={query}").text
+        assert re.findall(r'<li><a href="([^"]+/col/[^"]+)"', text) == landing(*expected), query
+        assert ("No item has these words" in text) == (not expected)
+    # the form, the parts of a long list and the other languages keep the words
+    monkeypatch.setattr(crawl_lists, "SHOWN", 3)
+    first = client.get("/ibi/items?q=ra+in")
+    assert first.headers["X-Robots-Tag"] == "noindex"
+    assert 'value="ra in"' in first.text
+    assert "/ibi/items?q=ra+in&amp;lang=pt" in first.text
+    [following] = re.findall(r'href="([^"]+)" rel="next"', first.text)
+    assert links(app, unescape(following).removeprefix(BASE)) == landing(1, 0)
+
+
+def test_the_search_reads_authors_and_subjects_and_shows_the_type_and_the_year(
+    new_app: Callable[..., Flask],
+) -> None:
+    app = new_app()
+    archive_of(app).init()
+    fields = {
+        "creators": ["Souza, Davi"],
+        "subjects": ["Ice"],
+        "type": "doctoral thesis",
+        "issued": "2019",
+    }
+    ibi = archive_of(app).deposit(title="Rain", **fields).rep
+    metadata = archive_of(app).deposit(title="Fog", content_type="Metadata").rep
+    described = archive_of(app).deposit(metadata={"ibi": metadata}).rep
+    for words, found in (("souza ice", ibi), ("fog", described)):
+        assert links(app, f"/ibi/items?q={words}") == [f"{BASE}/col/{found}/"]
+    text = app.test_client().get("/ibi/items?q=davi").text
+    assert "Souza, Davi · 2019 · Doctoral thesis" in text
+    archive_of(app).edit(metadata, access={"networks": ["192.0.2.0/24"], "others": "none"})
+    assert "No item has these words" in app.test_client().get("/ibi/items?q=fog").text
 
 
 def test_an_empty_archive_and_one_that_changes(new_app: Callable[..., Flask]) -> None:
