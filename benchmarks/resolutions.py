@@ -123,7 +123,7 @@ def create_resolver(uri: str, folder: str, archives: int) -> Flask:
     app.config.from_mapping(
         SECRET_KEY="a secret for benchmarks",
         IBI_RESOLVER_DATABASE_URI=uri,
-        IBI_RESOLVER_INNER_HOSTS="127.0.0.1",
+        IBI_INNER_HOSTS="127.0.0.1",
     )
     IBIResolver(app)
     run(app, "ibi-resolver", "init")

@@ -69,7 +69,7 @@ class Example:
             "IBI_RESOLVER_SERVICE_IBI": RESOLVER_SERVICE,
             "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{self.folder}/resolver.sqlite",
             # by default, a resolver sends no requests to private addresses
-            "IBI_RESOLVER_INNER_HOSTS": "localhost",
+            "IBI_INNER_HOSTS": "localhost",
             "IBI_RESOLVER_FOLLOW": True,
             "IBI_RESOLVER_REGISTRY": True,
             "IBI_MINT_HOST": "registry.example.org",
@@ -94,8 +94,7 @@ class Example:
             "IBI_DATABASE_URI": f"sqlite:///{home}/repository.sqlite",
             "UPLOAD_FOLDER": str(home / "uploads"),
             "SESSION_COOKIE_NAME": f"session{number}",
-            "IBI_FILES_FOLDER": str(home / "files"),
-            "IBI_CLAIMS_FOLDER": str(home / "claims"),
+            "IBI_FOLDER": str(home),
             "IBI_PERSISTENT_URL_BASE": f"http://{self.resolver_address}",
             "IBI_RESOLVER_URL": f"http://{self.resolver_address}/{RESOLVER_SERVICE}",
             "IBI_REGISTRATION_KEY": self._key(home),

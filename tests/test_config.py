@@ -64,6 +64,16 @@ def test_a_valid_value_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     network = ip_network("10.0.0.0/8")
     assert read(IBI_TRUSTED_PROXIES=[network]).trusted_proxies == (network,)
     assert read(IBI_FILES_FOLDER=Path("/srv/files")).files_folder == Path("/srv/files")
+    # files and keys are in one folder, unless the files are elsewhere
+    folders = [{"IBI_FOLDER": "/data"}, {"IBI_FOLDER": "/data", "IBI_FILES_FOLDER": "/big"}]
+    assert [str(read(**one).files_folder) for one in folders] == ["/data/ibi_files", "/big"]
+    assert [str(read(**one).claims_folder) for one in folders] == ["/data/ibi_claims"] * 2
+    # the Archive and the resolver send requests to the same internal hosts
+    for config in (
+        read(IBI_INNER_HOSTS=".corp"),
+        ResolverConfig.from_mapping({"IBI_INNER_HOSTS": ".corp"}, ""),
+    ):
+        assert "files.corp" in config.inner_hosts
     # and in the environment
     app = Flask("from_the_environment")
     for key, text, expected in VALUES["environment"]:

@@ -104,6 +104,16 @@ def test_the_table_of_settings_has_each_setting_once() -> None:
     assert set(keys) == set(KEYS)
 
 
+def test_the_settings_begin_with_the_eight_that_a_repository_needs() -> None:
+    text = page("reference/settings.rst")
+    sections = re.split(r"\n\n(.+)\n-+\n", text)
+    assert len(first_cells(sections[0])) == 8
+    experts = first_cells(sections[sections.index("For experts") + 1])
+    assert len(experts) > len(KEYS) / 3
+    assert len(list_keys(ArchiveConfig)) <= 38
+    assert len(list_keys(ResolverConfig)) <= 19
+
+
 def test_the_page_about_security_shows_the_policy_of_pages_and_their_cookie() -> None:
     text = page("security.rst")
     assert f"\n   {PAGE_POLICY}\n" in text

@@ -211,7 +211,7 @@ def _check_claims(archive: Archive) -> str:
     if hindrance is not None:
         return f"no claims are published: {hindrance}"
     # the last position is written there before a page is sent
-    check_writable_folder("the folder of the claims", claims.key.folder, "IBI_CLAIMS_FOLDER")
+    check_writable_folder("the folder of the claims", claims.key.folder, "IBI_FOLDER")
     # as a resolver reads them, but without numbering changes
     expected = {f"{CLAIMS_PATH}/key": claims.find_public_key(), f"{CLAIMS_PATH}?limit=0": NO_LIMIT}
     for path, text in expected.items() if EXTENSION in current_app.blueprints else ():

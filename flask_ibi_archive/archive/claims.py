@@ -93,20 +93,17 @@ class ClaimKey:
 
     Several Archives can share the folder. All methods raise NotReady if the folder can't be used.
 
-    :param seed: the private key in the setting IBI_CLAIMS_KEY, or None.
     :param service_ibi: the IBI of the Archive service.
     """
 
-    def __init__(self, folder: Path, seed: bytes | None, service_ibi: str) -> None:
+    def __init__(self, folder: Path, service_ibi: str) -> None:
         self.folder = folder
-        self.is_set = seed is not None
-        self._seed = seed
         # an identifier has characters that names of files can't have
         self._prefix = sha256(service_ibi.encode()).hexdigest()[:16]
 
     def find(self) -> Ed25519PrivateKey | None:
         """Return the key; None if there is no key yet."""
-        stored = self._seed or bytes.fromhex(self.read("key"))
+        stored = bytes.fromhex(self.read("key"))
         return Ed25519PrivateKey.from_private_bytes(stored) if stored else None
 
     def replace(self) -> None:
@@ -136,8 +133,7 @@ class ClaimKey:
         except (OSError, StorageError) as error:
             raise NotReady(
                 "the folder of the claims can't be used",
-                "set IBI_CLAIMS_FOLDER to a folder that this process may write, or IBI_CLAIMS to "
-                "false",
+                "set IBI_FOLDER to a folder that this process may write, or IBI_CLAIMS to false",
                 str(error),
             ) from error
 
@@ -155,8 +151,7 @@ class Claims:
     @property
     def key(self) -> ClaimKey:
         """The private key."""
-        config = self._archive.config
-        return ClaimKey(config.claims_folder, config.claims_key, self._archive.served().service_ibi)
+        return ClaimKey(self._archive.config.claims_folder, self._archive.served().service_ibi)
 
     @property
     def is_enabled(self) -> bool:
@@ -348,8 +343,7 @@ class Claims:
             )
             count, last = self._archive.database.read_rows(statement)[0]
             values |= {"claims": count, "last change": last or 0}
-        place = "the setting IBI_CLAIMS_KEY" if self.key.is_set else str(self.key.folder)
-        return {**values, "key": place}
+        return {**values, "key": str(self.key.folder)}
 
 
 def _cut(rows: Iterable[tuple[Any, str | None]], limit: int) -> tuple[list[str], Any, bool]:

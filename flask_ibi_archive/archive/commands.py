@@ -509,8 +509,8 @@ def claims_command() -> None:
     """Show the claims and their key, or replace the key.
 
     In its claims, the Archive states in signed form what it holds. Resolvers read them at
-    /ibi/claims. The private key is in the folder IBI_CLAIMS_FOLDER, or in the setting
-    IBI_CLAIMS_KEY. The database does not contain it: keep a copy in a safe place.
+    /ibi/claims. The private key is in the folder ibi_claims in IBI_FOLDER. The database does not
+    contain it: keep a copy in a safe place.
 
     \b
     Example:
@@ -566,11 +566,6 @@ def rotate_command(yes: bool) -> None:
     archive = get_archive()
     terminal.standard_output()
     _require_key(archive)
-    if archive.claims.key.is_set:
-        raise click.ClickException(
-            "the key is in the setting IBI_CLAIMS_KEY; change it there, and then run: flask ibi "
-            "register-archive"
-        )
     question = "Replace the key of the claims? Resolvers must then include the Archive again."
     terminal.confirm(question, yes)
     archive.claims.key.replace()

@@ -518,7 +518,7 @@ class Registry:
             if isinstance(error, errors.TransportError) and error.kind == INTERNAL:
                 raise RegistrationRefused(
                     f"archiveaddress: {request.address} has an internal IP address; the setting "
-                    "IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address",
+                    "IBI_INNER_HOSTS of this resolver does not allow this address",
                     status=400,
                 ) from None
             return False

@@ -81,7 +81,7 @@ MAX_TRIES = 2
 MAX_FAILURES, FIRST_PAUSE, MAX_PAUSE = 3, 10.0, 300.0
 
 STOPPED = "did not get the complete request, because the resolver is stopping"
-INTERNAL = "has an internal IP address, which IBI_RESOLVER_INNER_HOSTS does not allow"
+INTERNAL = "has an internal IP address, which IBI_INNER_HOSTS does not allow"
 NO_HTTP = "does not send valid HTTP"
 TIMED_OUT = "took too long"
 INVALID_URL = "has an invalid address"

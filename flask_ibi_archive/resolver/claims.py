@@ -78,6 +78,8 @@ MAX_ANSWER, TIMEOUT = 2 * MAX_PAGE, 30.0
 FIRST_PAUSE, MAX_PAUSE = 30.0, 300.0
 #: The maximum number of refused lines of an Archive that are stored, and characters of a reason.
 MAX_REFUSED, MAX_REASON = 1000, 300
+#: An Archive that claims more names is read no further, and is asked about each item.
+MAX_NAMES_OF_ARCHIVE = 1_000_000
 #: The time for which a follower is the only one, and after which it renews this.
 LEASE, RENEWAL = timedelta(seconds=60), timedelta(seconds=10)
 #: The maximum number of open connections, and the seconds for which answers are waited for.
@@ -322,13 +324,12 @@ class ReadingStore:
         refused = sa.select(sa.func.count()).select_from(tables.RefusedClaim).where(*others)
         if len(reading.refused) + (self._connection.scalar(refused) or 0) > MAX_REFUSED:
             return f"sent more than {MAX_REFUSED} claims that are refused"
-        limit = self._config.claims_max_names
-        if row.names + len(reading.rows) <= limit:
+        if row.names + len(reading.rows) <= MAX_NAMES_OF_ARCHIVE:
             return None
         stated = self._read_names(row.archive_id, dialects.is_one_of(_NAME.name, reading.rows))
-        if row.names + len(reading.rows) - len(stated) <= limit:
+        if row.names + len(reading.rows) - len(stated) <= MAX_NAMES_OF_ARCHIVE:
             return None
-        return f"claims more than {limit} names (IBI_RESOLVER_CLAIMS_MAX_NAMES)"
+        return f"claims more than {MAX_NAMES_OF_ARCHIVE} names"
 
     def _store_page(self, reading: Reading, page: Page, row: sa.Row[Any], number: int) -> int:
         """Store a page, and return by how much the number of names has grown.

@@ -1,7 +1,5 @@
 """The settings of a resolver. The settings are read and checked when the app starts."""
 
-# ruff: noqa: RUF009 - setting() returns a dataclasses.field()
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -10,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host
+from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.config import (
     SharedConfig,
@@ -19,7 +17,6 @@ from flask_ibi_archive.server.config import (
     parse_count,
     parse_email,
     parse_flag,
-    parse_hosts,
     parse_identifiers,
     parse_service_ibi,
     parse_text,
@@ -54,7 +51,6 @@ class ResolverConfig(SharedConfig):
     :ivar follow: True if a thread of the app reads the claims of the Archives.
     :ivar claims_interval: the seconds after which the claims of an Archive are read again.
     :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
-    :ivar claims_max_names: the number of names of an Archive after which no more are read.
     :ivar registry: True if the resolver has a document registry ([P] 4).
     :ivar registry_allowed: the identifiers that actors may register although an Archive claims them
         or another actor has registered them, in canonical case.
@@ -70,11 +66,9 @@ class ResolverConfig(SharedConfig):
     deadline: float = resolver_setting(parse_timeout, 10)
     max_answer: int = resolver_setting(parse_count, 65536)
     max_rounds: int = resolver_setting(parse_count, 16)
-    inner_hosts: InnerHosts = resolver_setting(parse_hosts, ())
     follow: bool = resolver_setting(parse_flag, False)
     claims_interval: float = resolver_setting(parse_timeout, 30)
     claims_max_age: float = resolver_setting(parse_timeout, 300)
-    claims_max_names: int = resolver_setting(parse_count, 1_000_000)
     email: str | None = resolver_setting(parse_email)
     server_name: str | None = setting(parse_archive_address, key="SERVER_NAME")
     registry: bool = resolver_setting(parse_flag, False)

@@ -10,7 +10,6 @@ values.
 from __future__ import annotations
 
 import re
-from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
@@ -278,12 +277,6 @@ parse_folder = make_parser(
     lambda value: value if isinstance(value, Path) else Path(parse_text(value)),
     lambda path: "\0" not in str(path),
 )
-#: This parser returns the 32 bytes of an Ed25519 private key.
-parse_private_key = make_parser(
-    "32 random bytes in base64, as the command openssl rand -base64 32 prints",
-    lambda value: b64decode(_require_text(value), validate=True),
-    lambda key: len(key) == 32,
-)
 parse_networks = make_parser(
     'a list of networks in CIDR form, as ["10.0.0.0/8"]', _convert_networks, shows_reason=True
 )
@@ -331,7 +324,7 @@ class Setting:
         raises :class:`InvalidValue`.
     :param default: the unparsed value of a missing setting. In a text, ``{instance_path}`` stands
         for the instance folder of the app. If the default is a function, the function computes the
-        value from the Flask config. None means that the setting is optional.
+        value, or such a text, from the Flask config. None means that the setting is optional.
     :param key: the key in the Flask config. "" means the prefix and the name of the field in
         capitals.
     :param allows_empty: whether "" is a value of the setting. If not, "" means the default.
@@ -352,7 +345,7 @@ class Setting:
             value = self.default
             if callable(value):
                 value = value(config)
-            elif isinstance(value, str):
+            if isinstance(value, str):
                 value = value.replace("{instance_path}", instance_path)
             if value is None:
                 return None
@@ -438,6 +431,7 @@ class SharedConfig:
     field can declare another key.
 
     :ivar archive_name: the name in the header of pages.
+    :ivar inner_hosts: the internal hosts and networks to which requests may be sent.
     :ivar mail: the settings of the e-mail server; None if no e-mail server is set.
     """
 
@@ -446,6 +440,7 @@ class SharedConfig:
     trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
     base_template: str | None = setting(parse_template)
     content_security_policy: str = setting(parse_policy, PAGE_POLICY, allows_empty=True)
+    inner_hosts: hosts.InnerHosts = setting(parse_hosts, ())
     url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
     mail: MailSettings | None
 
@@ -505,6 +500,7 @@ class ArchiveConfig(SharedConfig):
     """The settings of an Archive.
 
     :ivar archive_name: the name in pages, in OAI-PMH and in citations.
+    :ivar folder: where files and keys are kept.
     :ivar mint_port: the port in repository names and the port in IBIps.
     """
 
@@ -522,7 +518,11 @@ class ArchiveConfig(SharedConfig):
     )
     database_bind: str | None = setting(parse_text)
     read_database_uri: str | None = setting(parse_text, is_secret=True)
-    files_folder: Path = setting(parse_folder, "{instance_path}/ibi_files")
+    folder: Path = setting(parse_folder, "{instance_path}")
+    # the folder is checked before this setting
+    files_folder: Path = setting(
+        parse_folder, lambda config: f"{config.get('IBI_FOLDER') or '{instance_path}'}/ibi_files"
+    )
     granularity: Fraction = setting(parse_granularity_setting, "0.001")
     mint_host: str = setting(parse_text, default_mint_host)
     mint_port: tuple[int, int] = setting(parse_ports, default_mint_port)
@@ -541,10 +541,7 @@ class ArchiveConfig(SharedConfig):
     registration_key: str | None = setting(parse_registration_key, is_secret=True)
     anonymise_ips: bool = setting(parse_flag, True)
     keep_accesses: int = setting(parse_count, 90)
-    inner_hosts: hosts.InnerHosts = setting(parse_hosts, ())
     claims: bool = setting(parse_flag, True)
-    claims_key: bytes | None = setting(parse_private_key, is_secret=True)
-    claims_folder: Path = setting(parse_folder, "{instance_path}/ibi_claims")
     secret_key: str | bytes = setting(
         parse_secret, require_secret, key="SECRET_KEY", is_secret=True
     )
@@ -556,6 +553,11 @@ class ArchiveConfig(SharedConfig):
     def secret_keys(self) -> tuple[str | bytes, ...]:
         """The secrets of SECRET_KEY_FALLBACKS and SECRET_KEY. The newest secret is the last."""
         return (*reversed(self.secret_key_fallbacks), self.secret_key)
+
+    @property
+    def claims_folder(self) -> Path:
+        """The folder with the private key of the claims and the last position."""
+        return self.folder / "ibi_claims"
 
     @cached_property
     def base_url(self) -> str:

@@ -42,11 +42,11 @@ def test_each_init_prints_the_ibi_of_the_service(new_app: NewApp) -> None:
     assert command(new_app(), "init").data == f"{SERVICE}\n"
     assert command(new_app(), "list").data == ""
     # init without a folder for the key of claims warns
-    app = new_app(IBI_CLAIMS_FOLDER="/dev/null/claims")
+    app = new_app(IBI_FOLDER="/dev/null")
     done = command(app, "init")
     assert (done.status, done.out) == (0, f"{SERVICE}\n")
     assert "no claims are published: " in done.err
-    assert "set IBI_CLAIMS_FOLDER to a folder" in done.err
+    assert "set IBI_FOLDER to a folder" in done.err
     assert "IBI_CLAIMS to false" in done.err
 
 

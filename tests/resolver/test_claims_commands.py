@@ -39,7 +39,7 @@ class App:
         self.folder = folder
         self.settings = {
             "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{folder}/resolver.sqlite",
-            "IBI_RESOLVER_INNER_HOSTS": HERE,
+            "IBI_INNER_HOSTS": HERE,
             **config,
         }
         self.flask = Flask("resolver", instance_path=str(folder))

@@ -253,14 +253,16 @@ def test_a_304_counts_only_if_it_was_asked_for(reader: Reader) -> None:
     assert reader.read(status=304).is_refused
 
 
-def test_an_archive_with_too_many_names_is_read_no_further(database: Database) -> None:
-    reader = a_reader(database, IBI_RESOLVER_CLAIMS_MAX_NAMES=2)
+def test_an_archive_with_too_many_names_is_read_no_further(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "MAX_NAMES_OF_ARCHIVE", 2)
     reader.archive.set(a_claim(), a_claim(1))
     reader.read_all()
     assert reader.row.read_at is not None
     reader.archive.set(a_claim(2))
     reader.read()
-    assert reader.row.reason == "claims more than 2 names (IBI_RESOLVER_CLAIMS_MAX_NAMES)"
+    assert reader.row.reason == "claims more than 2 names"
     assert reader.row.read_at is None
     reader.archive.set(a_claim(2, None), a_claim(1, State.COPY))
     reader.read()

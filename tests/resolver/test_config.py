@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
 from typing import Any
 
 import pytest
 
-from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import list_keys
@@ -31,16 +29,9 @@ SETTINGS: dict[str, tuple[Any, Any, Any, Any]] = {
     "DEADLINE": (10, "3600", 3600.0, 3601),
     "MAX_ANSWER": (65536, "1024", 1024, 0),
     "MAX_ROUNDS": (16, "1", 1, -1),
-    "INNER_HOSTS": (
-        InnerHosts(),
-        "Files.corp, .intranet 192.168.0.0/16",
-        InnerHosts(frozenset({"files.corp", ".intranet"}), (ip_network("192.168.0.0/16"),)),
-        "a..b",
-    ),
     "FOLLOW": (False, "yes", True, "perhaps"),
     "CLAIMS_INTERVAL": (30, "10", 10.0, 0),
     "CLAIMS_MAX_AGE": (300, "90", 90.0, 0),
-    "CLAIMS_MAX_NAMES": (1_000_000, "1000", 1000, 0),
     "EMAIL": (None, "urlib@example.org", "urlib@example.org", "urlib"),
     "REGISTRY": (False, "no", False, "perhaps"),
     "REGISTRY_ALLOWED": (

@@ -133,7 +133,7 @@ def test_an_internal_address_is_refused(world: World) -> None:
     assert outcome.status == 5
     assert (
         f"answers with status 400 (archiveaddress: {world.address} has an internal IP address; "
-        "the setting IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address); "
+        "the setting IBI_INNER_HOSTS of this resolver does not allow this address); "
         "tell the resolver's administrator"
     ) in outcome.err
     assert resolver.registry.list()[0].included_at is None

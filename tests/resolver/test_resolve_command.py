@@ -195,7 +195,7 @@ def test_the_trace_prints_ignored_urls(opens: Opens) -> None:
     app, archives = opens(table)
     lines = tell(resolve(app, X, "--trace").err, archives).splitlines()
     assert "     (url is ignored, because a redirect to this URL is not allowed)" in lines
-    app, _ = opens(table, IBI_RESOLVER_INNER_HOSTS=["127.0.0.0/8", ".corp"])
+    app, _ = opens(table, IBI_INNER_HOSTS=["127.0.0.0/8", ".corp"])
     outcome = resolve(app, X, "--trace")
     assert (outcome.status, outcome.out.strip()) == (0, "http://files.corp/a.txt")
     assert "(no reader" not in outcome.err

@@ -198,7 +198,7 @@ from flask_ibi_archive.resolver.resolving import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 resolver = ResolverService(
-    ResolverConfig.from_mapping({"IBI_RESOLVER_INNER_HOSTS": "127.0.0.1"}, "/nowhere"),
+    ResolverConfig.from_mapping({"IBI_INNER_HOSTS": "127.0.0.1"}, "/nowhere"),
     Database(sys.argv[1], RESOLVER),
 )
 request = ResolutionRequest(read_persistent_url(sys.argv[2]), "http://urlib.net:80/", ("::1",))

@@ -94,7 +94,7 @@ def migrated_sqlite() -> sqlite3.Connection:
 
 def a_config(**config: Any) -> ResolverConfig:
     """Return the settings of a resolver that allows Archives on this machine."""
-    return ResolverConfig.from_mapping({"IBI_RESOLVER_INNER_HOSTS": HERE, **config}, "/nowhere")
+    return ResolverConfig.from_mapping({"IBI_INNER_HOSTS": HERE, **config}, "/nowhere")
 
 
 def a_request(subject: str = INCLUSION_REQUEST, **values: Any) -> RegistrationRequest:

@@ -142,7 +142,7 @@ def test_a_new_registration_during_the_check_prevents_the_cancellation(
 
 
 def test_the_command(far: Far, tmp_path: Path) -> None:
-    settings = {"SERVER_NAME": "urlib.net", "IBI_RESOLVER_INNER_HOSTS": HERE}
+    settings = {"SERVER_NAME": "urlib.net", "IBI_INNER_HOSTS": HERE}
     with app_over([], tmp_path, **settings, IBI_RESOLVER_REGISTRY=True) as app:
         database = resolver_of(app).database
         store(database, {DOCUMENT: Entry([Place(1, far.url("a"))])})
