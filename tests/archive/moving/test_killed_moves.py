@@ -36,9 +36,12 @@ ITEMS = int(os.environ.get("IBI_TEST_MOVED_ITEMS", "200"))
 FILES = 10
 #: The number of times that each side is killed.
 KILLS = 10
+#: The share of the answers that are lost after the giver has acted.
+LOST = 0.02
 
 
 def name(number: int) -> str:
+    """Return the identifier of an item."""
     day, second = divmod(number, 86400)
     hour, minute = divmod(second // 60, 60)
     return f"a.br/item/2001/01.{day + 1:02}.{hour:02}.{minute:02}.{second % 60:02}"
@@ -82,6 +85,7 @@ class Server:
             os.kill(int(random.choice(path.read_text().split())), signal.SIGKILL)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command."""
         return subprocess.Popen(
             [sys.executable, "-m", "flask", "--app", "moving_app", "ibi", *words],
             cwd=Path(__file__).parent,
@@ -93,6 +97,7 @@ class Server:
         )
 
     def run(self, *words: str) -> str:
+        """Run a command and return its output."""
         process = self.start(*words)
         out, err = process.communicate()
         assert process.returncode == 0, err
@@ -117,6 +122,7 @@ class Server:
 
 @contextmanager
 def serving(backend: str, folder: Path, number: int) -> Iterator[Server]:
+    """Serve an empty Archive."""
     folder.mkdir()
     with new_database(backend, folder, ready=True) as uri, ExitStack() as stack:
         address = f"127.0.0.1:{free_port()}"
@@ -149,13 +155,14 @@ def serving(backend: str, folder: Path, number: int) -> Iterator[Server]:
 
 @dataclass
 class Network:
-    """A TCP proxy that kills a process soon after certain requests; then answers are lost."""
+    """A TCP proxy that loses answers, and kills a process soon after certain requests."""
 
     giver: Server
     kill_giver: set[int]
     kill_taker: set[int]
     taker: subprocess.Popen[str] | None = None
     requests: int = 0
+    lost: int = 0
     killed: list[str] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
 
@@ -176,6 +183,9 @@ class Network:
             with suppress(OSError), socket.create_connection((host, int(port))) as far:
                 Thread(target=self._send, args=(near, far), daemon=True).start()
                 while data := far.recv(65536):
+                    if random.random() < LOST:
+                        self.lost += 1
+                        break
                     near.sendall(data)
             with suppress(OSError):
                 near.shutdown(socket.SHUT_RDWR)  # the other thread still reads from it
@@ -227,6 +237,7 @@ class Probe:
 
 
 def move(giver: Server, taker: Server) -> None:
+    """Move all items."""
     # the requests without faults: for each page the page and the switch, and the files
     expected = 2 * -(-ITEMS // 50) + ITEMS // FILES
     network = Network(
@@ -258,7 +269,7 @@ def move(giver: Server, taker: Server) -> None:
         network.listener.close()
     print(
         f"{ITEMS} items in {time.monotonic() - begin:.0f} s, {runs} runs, {network.requests} "
-        f"requests, killed {network.killed.count('giver')} times the "
+        f"requests, {network.lost} lost answers, killed {network.killed.count('giver')} times the "
         f"giver and {network.killed.count('taker')} times the taker; asked {probe.asked} times; "
         f"{refused} refusals"
     )

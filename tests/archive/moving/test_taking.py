@@ -16,10 +16,12 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pytest_httpserver import HTTPServer
 from sqlalchemy import select
 from support import operations
-from support.archives import FAR_SERVICE, SERVICE, import_records
+from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records, open_app
 from support.loopback import LOOPBACK
 from support.moves import Killed, item, rep
 from werkzeug import Request, Response
@@ -339,6 +341,45 @@ def test_an_offer_is_accepted_by_one_process_at_a_time(archive: Archive, take: T
     ):
         taker.run()
     assert taker.run() == (9, 0)
+
+
+#: What may happen during a move: the event, and the request or the item.
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["kill before", "kill after", "kill commit", "lose", "edit"]),
+        st.integers(1, 9),
+    ),
+    max_size=6,
+)
+
+
+@pytest.mark.slow
+@given(events=EVENTS)
+def test_no_order_of_events_makes_two_originals_or_none(
+    tmp_path_factory: pytest.TempPathFactory,
+    httpserver: HTTPServer,
+    events: list[tuple[str, int]],
+) -> None:
+    languages = itertools.cycle(["fr", "es", "de", "it"])
+    with open_app("sqlite", tmp_path_factory.mktemp("taker")) as app:
+        archive = archive_of(app)
+        giver = Giver(httpserver, shelf())
+        taker = Taking(archive, giver)
+        for event, number in events:
+            with pytest.MonkeyPatch.context() as patch, suppress(Killed, OfferError):
+                if event == "lose":
+                    giver.loses = {len(giver.requests) + number}
+                elif event == "edit" and number not in giver.moved and number in (7, 9):
+                    giver.records[number - 1]["language"] = next(languages)
+                elif event.startswith("kill"):
+                    kill(patch, archive, number, event.removeprefix("kill "))
+                taker.run()
+            assert_never_two_originals(taker)
+        for _ in range(2):
+            assert taker.run() == (9, 0)
+        assert states(archive) == MOVED
+        for offered in giver.items:  # each in the version that the giver gave up
+            assert record_of(archive, offered.number).language == offered.record.language
 
 
 # --- what is refused -----------------------------------------------------------------------------
