@@ -253,8 +253,8 @@ def _show_part(name: str, path: str, year: int | None, search: str = "") -> Resp
     works, following = lists.list_part(year, after, SHOWN, search)
     if not works and after is None and not search:
         abort(404)
-    place = {"path": path, "search": search, "after": after, "next": following}
-    response = _list_page(name=name, works=works, year=year, **place)
+    values = {"path": path, "search": search, "after": after, "next": following}
+    response = _list_page(name=name, works=works, year=year, **values)
     return hide_from_search(response) if search or after is not None else response
 
 
