@@ -471,8 +471,12 @@ class RecordError(StorageError):
         self.line = line
         self.field = field
         self.reason = reason
-        place = place or f"line {line}"
-        super().__init__(f"{source}, {place}{f', {field}' if field else ''}: {reason}")
+        self.place = place or f"line {line}"
+        super().__init__(f"{source}, {self.place}{f', {field}' if field else ''}: {reason}")
+
+    def to_json(self) -> dict[str, str | None]:
+        """Return where the error is and what is wrong as a JSON object."""
+        return {name: getattr(self, name) for name in ("source", "place", "field", "reason")}
 
 
 class RowError(StorageError):

@@ -670,6 +670,13 @@ LINES_PER_WRITE = 400
     metavar="OUT.csv",
     help="With --mint: write the new identifiers to a table.",
 )
+@click.option(
+    "--dates",
+    type=click.Choice(["dmy", "mdy"]),
+    help="With --mint and CSV: the order of day and month, if no other row of the column tells it.",
+)
+@flag_option("--strict", help="With --mint: warnings are errors.")
+@group.json_option
 def import_command(
     source: str,
     files_folder: Path | None,
@@ -679,6 +686,9 @@ def import_command(
     ignored: tuple[str, ...],
     separator: str,
     identifiers: Path | None,
+    dates: str | None,
+    strict: bool,
+    as_json: bool,
     **options: Any,
 ) -> None:
     """Import items from JSON Lines, or works from a table.
@@ -704,6 +714,10 @@ def import_command(
     gets identifiers in both forms. If there are errors, all of them are written, and nothing is
     imported. Works that have an item already are skipped, or update it with --on-conflict update.
 
+    A wrong value of a description, such as an ISBN, is left out with a warning, and the work is
+    imported, except its title, its date and its identifiers. Warnings are written at the end, on
+    standard error. With --json, the numbers, the errors and the warnings are one JSON object.
+
     \b
     Example:
       flask --app example_app ibi import example_app/records/items.jsonl
@@ -714,46 +728,69 @@ def import_command(
 
     if mint and source == "-":
         raise click.UsageError("--mint requires a file, whose name says what it contains.")
-    if not mint and (mapped or ignored or identifiers):
-        raise click.UsageError("--map, --ignore and --identifiers require --mint.")
-    if (mapped or ignored) and not source.lower().endswith(import_export.TABLES):
-        raise click.UsageError("--map and --ignore are for the columns of a CSV file.")
+    if not mint and (mapped or ignored or identifiers or dates or strict):
+        raise click.UsageError(
+            "--map, --ignore, --identifiers, --dates and --strict require --mint."
+        )
+    if (mapped or ignored or dates) and not source.lower().endswith(import_export.TABLES):
+        raise click.UsageError("--map, --ignore and --dates are for the columns of a CSV file.")
     columns = dict(map(_parse_column, mapped))
     archive = get_archive_for_change()
     context = archive.context  # fails if there is no Archive, before anything is read
-    errors = 0
+    errors: list[RecordError] = []
+    warnings: list[RecordError] = []
 
-    def write_error(error: RecordError) -> None:
-        nonlocal errors
-        errors += 1
-        bars.clear()
-        terminal.write(str(error))
+    def report(error: RecordError) -> None:
+        errors.append(error)
+        if not as_json:
+            bars.clear()
+            terminal.write(str(error))
 
     with (
         import_export.open_source(source, terminal.standard_input, files_folder) as opened,
         terminal.Bars(check="Checking", work="Importing") as bars,
-        _write_identifiers(archive, None if dry_run else identifiers) as on_identified,
         ExitStack() as stack,
     ):
         gc.freeze()  # the garbage collector need not examine the objects of the app again and again
         stack.callback(gc.unfreeze)
         importer = import_export.Importer(
-            context, dry_run=dry_run, progress=bars.show, on_error=write_error, **options
+            context, dry_run=dry_run, progress=bars.show, on_error=report, **options
         )
         if mint:
-            works = import_export.read_works(opened, columns, separator, ignored)
-            works_importer = import_export.WorksImporter(importer, on_identified)
+            works = import_export.read_works(opened, columns, separator, ignored, dates or "")
+            table = _write_identifiers(archive, None if dry_run else identifiers, works.delimiter)
+            works_importer = import_export.WorksImporter(
+                importer, stack.enter_context(table), None if strict else warnings.append
+            )
             counts = works_importer.run(opened, works, Path(source).name)
         else:
             counts = importer.run(opened)
         if errors:
-            text = "1 error" if errors == 1 else f"{errors} errors"
+            bars.close()
+            _write_report({}, errors, warnings, as_json)
+            text = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
             raise click.ClickException(f"{opened.name} has {text}; nothing was changed")
-    would = "would be " if dry_run else ""
-    terminal.write(
-        f"{would}added {counts.added}, {would}updated {counts.updated}, "
-        f"{would}skipped {counts.skipped}"
-    )
+    if not as_json:
+        would = "would be " if dry_run else ""
+        numbers = [f"{would}{name} {number}" for name, number in asdict(counts).items()]
+        terminal.write(", ".join(numbers))
+    _write_report(asdict(counts), errors, warnings, as_json)
+
+
+def _write_report(
+    counts: Mapping[str, int],
+    errors: Sequence[RecordError],
+    warnings: Sequence[RecordError],
+    as_json: bool,
+) -> None:
+    """Write the warnings of an import to standard error; or all about it as JSON."""
+    if as_json:
+        lists = {"errors": errors, "warnings": warnings}
+        found = {name: [one.to_json() for one in ones] for name, ones in lists.items()}
+        terminal.write_json({**counts, **found})
+        return
+    for warning in warnings:
+        terminal.warn(str(warning))
 
 
 def _parse_column(text: str) -> tuple[str, str]:
@@ -773,7 +810,7 @@ def _parse_column(text: str) -> tuple[str, str]:
 
 @contextmanager
 def _write_identifiers(
-    archive: Archive, path: Path | None
+    archive: Archive, path: Path | None, delimiter: str
 ) -> Iterator[Callable[[str, str, Minted, str], None] | None]:
     """Yield a function that adds a row to the table of identifiers; None without a table.
 
@@ -786,12 +823,14 @@ def _write_identifiers(
 
     with new_file(path.resolve(), mode=0o666) as stream:
         # spreadsheets recognise UTF-8 by the mark at the beginning
-        rows = csv.writer(codecs.getwriter("utf-8-sig")(stream))
+        rows = csv.writer(codecs.getwriter("utf-8-sig")(stream), delimiter=delimiter)
         rows.writerow(("place", "key", "rep", "ibip", "url", "title"))
 
         def add(place: str, key: str, minted: Minted, title: str) -> None:
             url = archive.persistent_url(minted)
-            rows.writerow((place, key, minted.rep, minted.ibip, url, title))
+            cells = (place, key, minted.rep, minted.ibip, url, title)
+            # an apostrophe keeps spreadsheets from taking a text for a formula
+            rows.writerow([f"'{text}" if re.match(r"[=+@\t\r-]", text) else text for text in cells])
 
         yield add
 

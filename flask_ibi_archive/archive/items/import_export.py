@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
-from collections import Counter, defaultdict
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from io import TextIOWrapper
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -680,10 +683,13 @@ class WorksImporter:
         called with each error of the file. If there is one, nothing is imported.
     :param on_identified: called with each work, also if it was imported before: its place in the
         file, such as ``row 7``, its key, its identifiers and its title.
+    :param on_warning: called with each value of a description that was changed or left out. None:
+        such values are errors.
     """
 
     importer: Importer
     on_identified: Callable[[str, str, Minted, str], None] | None = None
+    on_warning: Callable[[RecordError], None] | None = None
     _errors: int = 0
     #: The keys and the places of the works.
     _works: Sequence[tuple[str, str]] = ()
@@ -725,6 +731,15 @@ class WorksImporter:
         key_field = str(readers.name_field("key", self._names))
         for entry in works.entries:
             errors = [*entry.errors]
+            warnings = [*entry.warnings]
+            if entry.data and not works.is_strict and self.on_warning is not None:
+                warnings += [
+                    FieldError(str(readers.name_field(wrong.field, self._names)), wrong.reason)
+                    for wrong in readers.leave_out_wrong(entry.data)
+                ]
+            for wrong in warnings:
+                report = self.on_warning or self._report
+                report(RecordError(name, 0, wrong.field or None, wrong.reason, entry.place))
             if entry.data:
                 key = entry.data.get("key") or f"{prefix}:{entry.key}"
                 try:
@@ -804,9 +819,56 @@ class WorksImporter:
 
 
 TABLES = (".csv", ".tsv")
+#: Files of spreadsheets, and how the first of them begins, whatever its name.
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
+ZIP = b"PK\x03\x04"
+SAVE_AS_CSV = (
+    'open it in the spreadsheet program, choose "Save as", and "CSV UTF-8 (comma delimited)"'
+)
+#: The second byte of a letter of Portuguese in UTF-8, which is no letter in Windows-1252.
+UTF_8 = re.compile(rb"[\xc2\xc3][\x80-\xbf]")
 ENDINGS = (*TABLES, ".jsonl", ".json")
 #: Files that other programs convert to CSL-JSON, and the names of their formats in pandoc.
 CONVERTED = {".bib": "bibtex", ".ris": "ris"}
+
+
+@dataclass
+class TextLines:
+    """The lines of a text, with their line ends; each iteration begins with the first one."""
+
+    stream: BinaryIO
+    encoding: str
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the lines.
+
+        :raises UnicodeDecodeError: if the text has another encoding.
+        """
+        self.stream.seek(0)
+        text = TextIOWrapper(self.stream, self.encoding, newline="")
+        try:
+            yield from text
+        finally:
+            if not self.stream.closed:
+                text.detach()  # otherwise, the stream is closed
+
+
+def find_encoding(stream: BinaryIO) -> str:
+    """Return the encoding of a table: UTF-16 by its mark, UTF-8, or the Windows-1252 of Excel.
+
+    :raises FieldError: if the table has another encoding, or is no text.
+    """
+    start = stream.read(4)
+    encodings = ["utf-8-sig", "cp1252"]
+    if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        encodings = ["utf-16"]
+    elif start.startswith(BOM_UTF8) or any(map(UTF_8.search, stream)):
+        del encodings[1]
+    for encoding in encodings if start != ZIP else []:
+        with suppress(UnicodeDecodeError):
+            deque(TextLines(stream, encoding), 0)
+            return encoding
+    raise FieldError("", f"the file is no text in UTF-8 or UTF-16; {SAVE_AS_CSV}")
 
 
 def read_works(
@@ -814,6 +876,7 @@ def read_works(
     columns: Mapping[str, str],
     separator: str,
     ignored: Collection[str],
+    dates: str,
 ) -> readers.WorksFile:
     """Return the works of a file. The parameters after ``source`` are those of a table.
 
@@ -822,8 +885,8 @@ def read_works(
     ending = Path(source.name).suffix.lower()
     try:
         if ending in TABLES:
-            lines = (line.decode("utf-8", "replace") for line in source.stream)
-            return readers.read_csv(lines, columns, separator, ignored)
+            lines = TextLines(source.stream, find_encoding(source.stream))
+            return readers.read_csv(lines, columns, separator, ignored, dates)
         if ending == ".jsonl":
             return readers.read_json_lines(source.stream)
         if ending == ".json":
@@ -836,6 +899,8 @@ def read_works(
         ) from error
     path = Path(source.name)
     reason = f"is not a file of works; its name must end with {', '.join(ENDINGS)}"
+    if ending in SPREADSHEETS:
+        reason = f"is not read; {SAVE_AS_CSV}"
     if ending in CONVERTED:
         reason = (
             f"is not read; export CSL JSON from Zotero, or run: pandoc -f {CONVERTED[ending]} "

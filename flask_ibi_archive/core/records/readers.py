@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,7 +18,13 @@ from flask_ibi_archive.core.records import values as parsers
 from flask_ibi_archive.core.records.description import THESES, WORK_FIELDS, find_type
 from flask_ibi_archive.core.records.formats.common import TYPES
 from flask_ibi_archive.core.records.formats.reference_managers import OTHER_TYPES
-from flask_ibi_archive.core.records.record import check_json, decode_json, read_json
+from flask_ibi_archive.core.records.record import (
+    check_json,
+    decode_json,
+    find_errors,
+    parse_record,
+    read_json,
+)
 from flask_ibi_archive.core.records.values import FieldError, quoted, quoted_name, wrong
 
 # --- work fields -------------------------------------------------------------------------------
@@ -77,20 +83,40 @@ def read_language(text: str) -> str:
     return f"{primary.lower()}-{region.upper()}" if dash and len(region) == 2 else found
 
 
-def read_date(text: str) -> str:
+#: A date whose year is its last number, and perhaps the time that spreadsheets add.
+_YEAR_LAST = re.compile(r"([0-9]{1,2})[/.-]([0-9]{1,2})[/.-]([0-9]{4})(?:[ T][0-9:.]+)?")
+
+
+def find_order(text: str) -> str:
+    """Return the order of day and month in a date: "dmy", "mdy", or "" if it is not certain."""
+    found = _YEAR_LAST.fullmatch(text.strip())
+    if found is None:
+        return ""
+    return "dmy" if int(found[1]) > 12 else "mdy" if int(found[2]) > 12 else ""
+
+
+def read_date(text: str, order: str = "") -> str:
     """Return a date in ISO 8601, which a table may write as ``21/07/2009``.
 
+    :param order: the order of day and month if the date alone does not say it; see
+        :func:`find_order`.
     :raises ValueError: if the day and the month cannot be distinguished.
     """
-    if re.fullmatch(r"[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{4}", text):
-        day, month, year = (int(part) for part in re.split("[/.]", text))
-        dates = f"{year}-{month:02}-{day:02}", f"{year}-{day:02}-{month:02}"
-        if month <= 12 and day <= 12 and day != month:
-            reason = f"may be {' or '.join(dates)}; write the date as in 2009-07-21"
+    if found := _YEAR_LAST.fullmatch(text):
+        first, second, year = map(int, found.groups())
+        order = find_order(text) or order
+        dates = f"{year}-{second:02}-{first:02}", f"{year}-{first:02}-{second:02}"
+        if first != second and not order:
+            reason = f"may be {' or '.join(dates)}; write it as in 2009-07-21, or add --dates dmy"
             raise ValueError(f"{quoted(text)} {reason}")
-        return dates[month > 12]
-    if found := re.fullmatch(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ][0-9:.]+Z?)?", text):
+        return dates[order == "mdy"]
+    if found := re.fullmatch(r"([0-9]{1,2})[/.-]([0-9]{4})", text):
+        return f"{found[2]}-{int(found[1]):02}"
+    if found := re.fullmatch(
+        r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?", text
+    ):
         return f"{found[1]}-{int(found[2]):02}-{int(found[3]):02}"
+    text = re.sub(r"^([0-9]{4})[.,]0$", r"\1", text)  # a year that a program took for a number
     return re.sub(r"^\[?(?:c|ca|circa)\.? ?([0-9]{4})\]?$", r"c. \1", text)
 
 
@@ -210,6 +236,7 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
     warnings: list[FieldError] = []
     counts: Counter[str] = Counter()
     town: str | None = None
+    orcids: list[str] = []
     for name, column, value in chain.from_iterable(map(_divide, values)):
         described = FIELDS[column.field]
         if isinstance(value, str):
@@ -225,7 +252,9 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
             value = value.value
         number = counts[column.field]
         counts[column.field] += 1
-        if not value:
+        if column.field == "orcid":
+            orcids.append(value)
+        if not value or column.field == "orcid":
             continue
         if column.field == "place":
             town = value
@@ -233,6 +262,8 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
             _set(data, described.path, number, _complete(value, described, column.lang))
     if town is not None:
         _set_place(data, town)
+    if any(orcids):
+        warnings += _set_orcids(data, orcids)
     return Entry(place, data, key, tuple(errors), tuple(warnings))
 
 
@@ -299,6 +330,21 @@ def _set_place(data: dict[str, Any], town: str) -> None:
         work["container"]["place"] = town
 
 
+def _set_orcids(data: dict[str, Any], orcids: list[str]) -> Iterator[FieldError]:
+    """Set the ORCIDs of the creators, which have the same order."""
+    creators = data.get("metadata", {}).get("work", {}).get("creators", [])
+    while len(orcids) > len(creators) and not orcids[-1]:
+        orcids.pop()
+    if len(orcids) != len(creators):
+        reason = f"{len(orcids)} ORCIDs for {len(creators)} authors; they are left out"
+        yield FieldError("ORCID", f"{reason}: write one for each author, in the same order")
+        return
+    for number, (name, orcid) in enumerate(zip(creators, orcids, strict=True)):
+        if orcid:
+            stated = name if isinstance(name, dict) else {"name": name}
+            creators[number] = {**stated, "orcid": orcid}
+
+
 def name_fields(columns: Iterable[tuple[str, Column]]) -> Mapping[str, str]:
     """Return for the paths of a record the names of the fields in a file."""
     names: dict[str, list[str]] = {}
@@ -328,10 +374,62 @@ class WorksFile:
 
     :param entries: the entries.
     :param names: the names of the fields in the file, by the paths of records.
+    :param is_strict: whether each wrong value is an error; otherwise :func:`leave_out_wrong` leaves
+        out those that are secondary.
+    :param delimiter: what separates the cells of a table, in this file and in answers to it.
     """
 
     entries: Iterable[Entry]
     names: Mapping[str, str] = field(default_factory=dict)
+    is_strict: bool = False
+    delimiter: str = ","
+
+
+def leave_out_wrong(data: dict[str, Any]) -> Iterator[FieldError]:
+    """Remove the wrong values of a description that are secondary, and yield what is wrong.
+
+    The title, the date and the identifiers of a work are not secondary, and all that is not in its
+    description neither.
+    """
+    while True:
+        try:
+            parse_record(data, has_identifier=False)
+            return
+        except FieldError:
+            errors = find_errors(json.dumps(data))
+        work = data.get("metadata", {}).get("work", {})
+        is_dated = isinstance(work, dict) and "issued" in work
+        errors = [error for error in errors if _is_secondary(error.field, is_dated)]
+        for error in reversed(errors):  # the numbers of the members before stay as they are
+            _remove(data, re.findall(r"[^.[\]]+", error.field))
+            yield FieldError(error.field, f"{error.reason}; it is left out")
+        if not errors:
+            return
+
+
+def _is_secondary(path: str, is_dated: bool = True) -> bool:
+    """Return whether a work can do without the value at a path of its record.
+
+    :param is_dated: whether the work has a date of publication; otherwise a thesis needs that of
+        its defence.
+    """
+    found = re.match(r"metadata\.work\.(\w+)(\.defended)?", path)
+    return bool(found and found[1] not in ("titles", "issued") and (is_dated or not found[2]))
+
+
+def _remove(data: Any, path: list[str]) -> None:
+    """Remove the value at a path; if it is missing, the object that should contain it."""
+    *parents, parent, last = path
+    above = data
+    for name in parents:
+        above = above[int(name) if isinstance(above, list) else name]
+    inside = above[int(parent) if isinstance(above, list) else parent]
+    if isinstance(inside, list):
+        del inside[int(last)]
+    else:
+        is_missing = inside.pop(last, None) is None
+        if (is_missing or not inside) and len(path) > 3:
+            _remove(data, path[:-1])
 
 
 # --- csl items ---------------------------------------------------------------------------------
@@ -483,7 +581,7 @@ def _read_date(date: Mapping[str, Any]) -> str:
 
 def read_json_lines(lines: Iterable[bytes]) -> WorksFile:
     """Return the works of JSON Lines: records without identifiers."""
-    return WorksFile(_read_lines(lines))
+    return WorksFile(_read_lines(lines), is_strict=True)
 
 
 def _read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
@@ -510,8 +608,11 @@ def _read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
 
 #: What separates the values in a cell, unless the user states another text.
 SEPARATOR = ";"
-#: What replaces a byte that is not UTF-8.
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+#: Control characters, and what other programs write instead of a letter that they lost.
+_DAMAGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\N{REPLACEMENT CHARACTER}]")
+_DAMAGED = "contains control characters or damaged letters"
+#: What names do not contain, unless there are several in a cell, or remarks.
+_DOUBTFUL = re.compile(r"^,|,$|[|/()]|,.*,|,.*\s(?:e|y|and|&)\s")
 _DELIMITERS = ",;\t"
 #: Excel reads the delimiter in this line, which is not part of the table.
 _SEP = re.compile("sep=(.)\r?\n?", re.IGNORECASE)
@@ -522,18 +623,20 @@ def read_csv(
     columns: Mapping[str, str] | None = None,
     separator: str = SEPARATOR,
     ignored: Collection[str] = (),
+    dates: str = "",
 ) -> WorksFile:
     """Return the works of a table.
 
-    :param lines: the lines of the file with their line ends. U+FFFD stands for a byte that is not
-        UTF-8.
+    :param lines: the lines of the file with their line ends. They are read twice.
     :param columns: the fields of the columns whose names are not known, by the names of columns.
     :param separator: what separates several values in a cell.
     :param ignored: the names of columns that are not read.
+    :param dates: the order of day and month in all columns: "dmy" or "mdy". Otherwise the other
+        rows of a column may tell the order.
     :raises FieldError: if the table has no row, or no column with titles.
     """
     try:
-        rows = _open(iter(lines), columns or {})
+        delimiter, rows = _open(iter(lines), columns or {})
         header = [name.strip() for name in next(rows, [])]
     except csv.Error as error:
         raise FieldError("", f"the first row is not CSV: {error}") from error
@@ -549,23 +652,53 @@ def read_csv(
     def read() -> Iterator[Entry]:
         if errors:
             yield Entry("row 1", errors=tuple(errors))
-        yield from _read_rows(rows, header, found, separator)
+        orders = _find_orders(_number(rows), header, found, dates)
+        _, again = _open(iter(lines), columns or {})
+        next(again, None)
+        yield from _read_rows(_number(again), header, found, separator, orders)
 
-    return WorksFile(read(), name_fields(named))
+    return WorksFile(read(), name_fields(named), delimiter=delimiter)
 
 
-def _open(lines: Iterator[str], columns: Mapping[str, str]) -> Iterator[list[str]]:
-    """Return the rows of a table with the delimiter that gives the most known columns."""
+def _open(lines: Iterator[str], columns: Mapping[str, str]) -> tuple[str, Iterator[list[str]]]:
+    """Return the delimiter that gives the most known columns, and the rows of a table."""
     first = next(lines, "").removeprefix("\ufeff")
     if stated := _SEP.fullmatch(first):
-        return csv.reader(lines, delimiter=stated[1], strict=True)
+        return stated[1], csv.reader(lines, delimiter=stated[1], strict=True)
 
     def count_known(delimiter: str) -> int:
         names = next(csv.reader([first], delimiter=delimiter), [])
         return sum(name in columns or find_column(name) is not None for name in names)
 
     best = max(_DELIMITERS, key=count_known)
-    return csv.reader(chain([first], lines), delimiter=best, strict=True)
+    return best, csv.reader(chain([first], lines), delimiter=best, strict=True)
+
+
+#: The rows of a table after the header, with their numbers; an error for a row that is not CSV.
+Rows = Iterator[tuple[int, "list[str] | csv.Error"]]
+
+
+def _number(rows: Iterator[list[str]]) -> Rows:
+    for number in count(2):
+        try:
+            yield number, next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield number, error
+
+
+def _find_orders(
+    rows: Rows, header: list[str], columns: list[Column | None], stated: str
+) -> dict[str, str]:
+    """Return the order of day and month in each column in which a row leaves no doubt."""
+    found = defaultdict[str, set[str]](set)
+    for _, row in rows:
+        if isinstance(row, list):
+            for name, column, cell in zip(header, columns, row, strict=False):
+                if column is not None and FIELDS[column.field].convert is read_date:
+                    found[name].add(stated or find_order(cell))
+    return {name: max(orders) for name, orders in found.items() if len(orders - {""}) == 1}
 
 
 def _find_columns(
@@ -606,28 +739,30 @@ def _explain_unknown(name: str) -> str:
 
 
 def _read_rows(
-    rows: Iterator[list[str]], header: list[str], columns: list[Column | None], separator: str
+    rows: Rows,
+    header: list[str],
+    columns: list[Column | None],
+    separator: str,
+    orders: Mapping[str, str],
 ) -> Iterator[Entry]:
-    for number in count(2):
+    for number, row in rows:
         place = f"row {number}"
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield Entry(place, errors=(FieldError("", f"the row is not CSV: {error}"),))
+        if isinstance(row, csv.Error):
+            yield Entry(place, errors=(FieldError("", f"the row is not CSV: {row}"),))
             continue
         if not any(map(str.strip, row)):
             continue
-        if len(row) != len(header):
+        if any(map(str.strip, row[len(header) :])):
             reason = f"the row has {len(row)} cells, but the first row has {len(header)}"
             yield Entry(place, errors=(FieldError("", reason),))
             continue
+        # Excel leaves out empty cells at the end of a row, or adds some
+        row = [*row, *[""] * (len(header) - len(row))][: len(header)]
         cells = list(zip(header, columns, row, strict=True))
         errors = [
-            FieldError(name, "the cell is not UTF-8; save the table as CSV UTF-8")
-            for name, _, cell in cells
-            if _REPLACEMENT in cell
+            FieldError(name, f"{quoted(cell)} {_DAMAGED}")
+            for name, column, cell in cells
+            if column and _DAMAGE.search(cell) and not _is_secondary(FIELDS[column.field].path)
         ]
         if any(cell.strip() for name, _, cell in cells if not name):
             errors.append(FieldError("", "a cell is in a column that has no name in the first row"))
@@ -635,9 +770,26 @@ def _read_rows(
             yield Entry(place, errors=tuple(errors))
             continue
         values = (
-            (name, column, text)
+            (name, column, _read_text(text, FIELDS[column.field], orders.get(name, "")))
             for name, column, cell in cells
             if column is not None
             for text in (cell.split(separator) if FIELDS[column.field].is_list else [cell])
         )
         yield build_entry(place, digest("\x1f".join(row)), values)
+
+
+def _read_text(text: str, described: WorkField, order: str) -> str | Doubt:
+    """Return a value of a cell; a Doubt if it is not certain what is meant."""
+    text = text.strip()
+    if _DAMAGE.search(text):
+        return Doubt(_DAMAGE.sub(" ", text).strip(), f"{quoted(text)} {_DAMAGED}; they are removed")
+    if order:
+        return read_date(text, order)
+    if described.member == "name":
+        found, name = parsers.ORCID.search(text), parsers.ORCID.sub(" ", text).strip(" ")
+        if found and parsers.check_orcid(found) is None:
+            reason = "contains an ORCID whose check digit is wrong; it is left out"
+            return Doubt(name, f"{quoted(text)} {reason}")
+        if _DOUBTFUL.search(name):
+            return Doubt(text, f"{quoted(text)} may not be one name such as Silva, Ana")
+    return text

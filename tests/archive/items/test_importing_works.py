@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 import re
+from codecs import BOM_UTF16_LE
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,9 @@ def path(tmp_path: Path) -> Path:
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
+    text = path.read_text("utf-8-sig")
+    delimiter = ";" if text.startswith("place;") else ","
+    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter))
 
 
 TABLE = """\
@@ -125,18 +129,16 @@ D;Silva, Ana (0000-0002-1825-0098);2009;;;;d
 E;;03/04/2009;;https://doi.org/10.1590/A;;e
 F;;2009;;10.1590/taken;;f
 G;;2009;;;;d
-H;;
+H;;;;;;;h
 """
 
 ERRORS = [
-    ("row 6", "Ano", "write the date as in 2009-07-21"),
+    ("row 6", "Ano", "write it as in 2009-07-21, or add --dates dmy"),
     ("row 8", "", "row 5 has the same key"),
-    ("row 9", "", "the row has 3 cells, but the first row has 7"),
+    ("row 9", "", "the row has 8 cells, but the first row has 7"),
     ("row 2", "Arquivo", "can't be read: No such file"),
     ("row 3", "Título", "the field is missing"),
     ("row 4", "Ano", "is not a date such as"),
-    ("row 4", "Tipo", "is not a known type of works, such as article"),
-    ("row 5", "Autores", "contains an ORCID whose check digit is wrong"),
     ("row 7", "DOI", "another item of this Archive already has one of the aliases"),
 ]
 
@@ -147,12 +149,92 @@ def test_all_errors_are_reported_and_nothing_is_changed(app: Flask, path: Path) 
     path.write_text(WRONG, "utf-8")
     outcome = mint(app, path)
     assert outcome.status == 1
-    assert outcome.err == f"Error: {path} has {len(ERRORS)} errors; nothing was changed\n"
+    *warnings, last = outcome.err.splitlines()
+    assert last == f"Error: {path} has {len(ERRORS)} errors; nothing was changed"
+    assert len(warnings) == 2
     for line, (place, field, reason) in zip(outcome.out.splitlines(), ERRORS, strict=True):
         where, _, message = line.partition(": ")
         assert where == ", ".join(filter(None, (str(path), place, field)))
         assert reason in message
     assert everything_in(archive_of(app)) == before
+
+
+DOUBTFUL = """\
+Título;Autor;ORCID;ISBN;Tipo;Data da defesa;Resumo;Ano
+A;Silva, Ana (0000-0002-1825-0098);;9.78047E+12;Artigo;jul/09;Um\x0bdois;2009
+B;Silva, Ana/Souza, Davi;0000-0002-1825-0098;;Tezze;;;2010
+C;Lima, Eva;;;Livro;;;2011
+"""
+WARNINGS = [
+    ("row 2", "Autor", "contains an ORCID whose check digit is wrong; it is left out"),
+    ("row 2", "Resumo", "contains control characters or damaged letters; they are removed"),
+    ("row 2", "Data da defesa", "is not a date such as"),
+    ("row 2", "ISBN", "is not an ISBN such as 978-0-306-40615-7; it is left out"),
+    ("row 3", "Autor", "may not be one name such as Silva, Ana"),
+    ("row 3", "Tipo", "is not a known type of works"),
+    ("row 3", "ORCID", "the check digit is wrong; it is left out"),
+]
+
+
+def test_a_secondary_value_that_is_wrong_is_left_out_with_a_warning(app: Flask, path: Path) -> None:
+    path.write_text(DOUBTFUL, "utf-8")
+    outcome = mint(app, path, "--strict")
+    assert outcome.status == 1
+    assert len(outcome.out.splitlines()) == len(WARNINGS)
+    assert export(archive_of(app)) == []
+    outcome = mint(app, path)
+    assert (outcome.status, outcome.out) == (0, "added 3, updated 0, skipped 0\n")
+    reported = json.loads(mint(app, path, "--dry-run", "--json").out)
+    assert {**reported, "warnings": []} == {
+        **{"added": 0, "updated": 0, "skipped": 3},
+        **{"errors": [], "warnings": []},
+    }
+    lines = outcome.err.splitlines()
+    for line, warning, expected in zip(lines, reported["warnings"], WARNINGS, strict=True):
+        place, field, reason = expected
+        assert line == f"Warning: {path}, {place}, {field}: {warning['reason']}"
+        assert (warning["place"], warning["field"]) == (place, field)
+        assert reason in warning["reason"]
+    first, second, _ = (item["metadata"]["work"] for item in export(archive_of(app)))
+    assert first == {
+        "titles": ["A"], "creators": ["Silva, Ana"], "type": "Artigo", "issued": "2009",
+        "abstracts": ["Um dois"],
+    }  # fmt: skip
+    assert second["creators"] == ["Silva, Ana/Souza, Davi"]
+
+
+THESES = Path(__file__).parents[2] / "data" / "theses.csv"
+
+
+@pytest.mark.parametrize(("encoding", "mark"), [("cp1252", b""), ("utf-16-le", BOM_UTF16_LE)])
+def test_a_table_of_theses_is_imported_as_excel_saves_it(
+    app: Flask, path: Path, encoding: str, mark: bytes
+) -> None:
+    text = THESES.read_text("utf-8").replace("\n", "\r\n")
+    path.write_bytes(mark + text.encode(encoding))
+    assert mint(app, path, "--identifiers", path).data == "added 12, updated 0, skipped 0\n"
+    items = export(archive_of(app))
+    works = [item["metadata"]["work"] for item in items]
+    assert works[0] == {
+        "titles": ["Chuvas de verão no Vale do Paraíba"],
+        "creators": [{"name": "Conceição, José Antônio da", "orcid": "0000-0002-1825-0097"}],
+        "contributors": [
+            {"name": "Araújo, Inês", "role": "advisor"},
+            {"name": "Brandão, Luís", "role": "committee member"},
+            {"name": "Melo, Eva", "role": "committee member"},
+        ],
+        "type": "Dissertação de mestrado",
+        "publisher": "São José dos Campos: INPE",
+        "issued": "2009-04-03",
+        "degree": {"level": "master", "programme": "Meteorologia"},
+        "abstracts": [{"value": 'A "chuva", dia a dia.', "lang": "pt"}],
+        "subjects": ["chuva", "clima"],
+    }
+    assert [work["issued"] for work in works][-2:] == ["2012-11-30", "2013-02-01"]
+    # the table of identifiers has the separator of the table, and no formulas
+    rows = [*csv.reader(io.StringIO(path.read_text("utf-8-sig"), newline=""), delimiter=";")]
+    assert [len(row) for row in rows] == [6] * 13
+    assert [row[-1] for row in rows if row[-1].startswith("'")] == ["'+2 graus: a Amazônia em 2050"]
 
 
 AGAIN = "".join(f"T{number};10.1590/{number}\n" for number in range(9))
@@ -194,7 +276,10 @@ def test_wrong_options_are_refused(app: Flask) -> None:
 
 def test_wrong_files_are_refused(app: Flask, tmp_path: Path) -> None:
     for name, content, message in [
-        ("works.xlsx", b"", "its name must end with .csv, .tsv"),
+        ("works.txt", b"", "its name must end with .csv, .tsv"),
+        ("works.xlsx", b"", 'choose "Save as", and "CSV UTF-8 (comma delimited)"'),
+        ("works.csv", b"PK\x03\x04", "the file is no text in UTF-8 or UTF-16; open it in"),
+        ("works.csv", "Título\nÁgua\n".encode() + b"\xe1", "the file is no text in UTF-8"),
         ("works.csv", b"Autor\nA\n", "the table has no column title"),
         ("works.ris", b"", "export CSL JSON from Zotero, or run: pandoc -f ris -t csljson "),
         ("works.json", b'[{"title": "\xe1"}]', "is not UTF-8 text (byte 13)"),
