@@ -38,6 +38,7 @@ from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
     TIMEOUT,
     CheckFailed,
+    CheckWarning,
     Finding,
     run_check,
 )
@@ -266,13 +267,18 @@ def _check_pages(archive: Archive) -> str:
         return f"{path} can be shown"
     text = f"the app itself answers {path}, with status {answer.status_code}"
     if answer.location and answer.location == f"https{archive.addresses.base[4:]}{path}":
-        return f"{text}, a redirect to https; set PREFERRED_URL_SCHEME to 'https'"
-    if is_ours:
-        text += (
-            "; if the pages of the Archive are public, let requests pass whose request.blueprint "
-            f"is '{EXTENSION}' (see docs/howto/your-app-has.rst)"
+        raise CheckWarning(f"{text}, a redirect to https; set PREFERRED_URL_SCHEME to 'https'")
+    if is_ours or _is_gate(answer.status_code):
+        raise CheckWarning(
+            f"{text}; if the pages of the Archive are public, let requests pass whose "
+            f"request.blueprint is '{EXTENSION}' (see docs/howto/your-app-has.rst)"
         )
     return text
+
+
+def _is_gate(status: int) -> bool:
+    """Return whether the status of a page may be that of a check whether users have logged in."""
+    return status in (401, 403) or 300 <= status < 400
 
 
 def _check_persistent_urls(archive: Archive) -> str:
@@ -379,21 +385,42 @@ def _ask_page(archive: Archive) -> None:
     path = page.removeprefix(archive.addresses.base)
     if answer.status == 404 and _dispatch(archive, path)[0].status_code != 404:
         raise CheckFailed(f"{page} answers with status 404; {MOUNT_ADVICE}")
+    records = archive.items.records
+    items = archive.find(state="Original", limit=CHECKED_RECORDS)
+    is_listed = records is None or records.can_list
+    item = next((one for one in items if one.is_open), None) if is_listed else None
+    url, status, location = page, answer.status, answer.headers.get("location", "")
+    if item is not None and not _is_gate(status):
+        url = archive.addresses.item(item)
+        status, location = _ask_head(url)
+    if _is_gate(status):
+        text = f"{url} answers with status {status}"
+        if location == f"https{url[4:]}":
+            raise CheckWarning(f"{text}, a redirect to https; set PREFERRED_URL_SCHEME to 'https'")
+        raise CheckWarning(
+            f"{text}, as a check whether users have logged in does; if the pages are public, let "
+            "what is in front of the app pass their requests"
+        )
 
 
-def _ask_persistent_url(archive: Archive, url: str) -> None:
-    """Check that the server redirects a persistent URL.
+def _ask_head(url: str) -> tuple[int, str]:
+    """Return the status and the Location of an answer to HEAD.
 
-    HEAD, because an access with GET would be counted.
+    An access with GET would be counted.
     """
     from flask_ibi_archive.server.http.guarded_http import sending
     from flask_ibi_archive.server.http.transport import HEADERS, explain
 
     try:
         with sending("HEAD", url, headers=HEADERS, seconds=TIMEOUT, inner_hosts=None) as answer:
-            status = answer.status_code
+            return answer.status_code, answer.headers.get("Location", "")
     except Exception as error:  # noqa: BLE001 - explained as for any request
         raise explain(url, error) from None
+
+
+def _ask_persistent_url(archive: Archive, url: str) -> None:
+    """Check that the server redirects a persistent URL."""
+    status, _ = _ask_head(url)
     if not 300 <= status < 400:
         raise CheckFailed(
             f"{url} answers with status {status} instead of a redirect; let it lead to the app, or "

@@ -126,8 +126,9 @@ def check_command(as_json: bool) -> None:
     URL, the address of the Archive, the resolver and the registration. If IBI_BASE_TEMPLATE is set,
     the template is checked too. The exit status is 1 if a check fails.
 
-    The check of the registration also succeeds if the Archive was never registered or is excluded.
-    The line then says what to do next.
+    A line that begins with WARN concerns what may be intended, such as pages for members alone. The
+    check of the registration also succeeds if the Archive was never registered or is excluded. The
+    line then says what to do next.
 
     \b
     Example:

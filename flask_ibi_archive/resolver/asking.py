@@ -60,7 +60,12 @@ from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.pairs import Pair
 from flask_ibi_archive.core.resolution.answer import Question, read_answer
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.server.http.transport import COMPRESSIONS, CUT_OFF, HEADERS
+from flask_ibi_archive.server.http.transport import (
+    COMPRESSIONS,
+    CUT_OFF,
+    HEADERS,
+    INTERNAL_REASON,
+)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.archives import Archive
@@ -81,7 +86,6 @@ MAX_TRIES = 2
 MAX_FAILURES, FIRST_PAUSE, MAX_PAUSE = 3, 10.0, 300.0
 
 STOPPED = "did not get the complete request, because the resolver is stopping"
-INTERNAL = "has an internal IP address, which IBI_INNER_HOSTS does not allow"
 NO_HTTP = "does not send valid HTTP"
 TIMED_OUT = "took too long"
 INVALID_URL = "has an invalid address"
@@ -227,7 +231,7 @@ class _Transfer:
         host = _match_host(self._url)[1]  # type: ignore[index]
         if not self._inner_hosts.allow(host, ip_address(ip)):
             # this one can't connect to an IP address. Without any, libcurl tries no other address
-            self._refusal, family, protocol = INTERNAL, socket.AF_UNIX, 0
+            self._refusal, family, protocol = INTERNAL_REASON, socket.AF_UNIX, 0
         return _Socket(family, kind, protocol)
 
     def _read_body(self, piece: bytes) -> int | None:

@@ -113,7 +113,9 @@ def _check_claims(resolver: ResolverService) -> Iterator[Finding]:
             f"; the claims were read {since}, so each Archive is asked about each item; run: flask "
             "ibi-resolver follow; or set IBI_RESOLVER_FOLLOW = True"
         )
-        yield Finding("claims", False, text)
+        # a new resolver works without a follower, but one that has stopped is a fault
+        is_new = followed_at is None
+        yield Finding("claims", is_new, text, is_warning=is_new)
         return
     yield Finding("claims", True, text)
     refused = resolver.database.read(list_refused)

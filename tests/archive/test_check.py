@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 import responses
-from flask import Flask, request
+from flask import Flask, redirect, request
 from sqlalchemy import select
 from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
@@ -32,6 +33,7 @@ ADDRESS = f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
 RESOLVER = "http://urlib.net/J8LNKB5R7W/3FUQHC5"
 CONFIRMS = "confirmation yes"
 PAGE = "http://mtc-m16c.sid.inpe.br/ibi/statistics"
+ITEM_PAGE = re.compile("http://mtc-m16c.sid.inpe.br/col/.*/$")
 PROXY_PAGE = "howto/reverse-proxy.rst"
 
 
@@ -43,13 +45,13 @@ def resolver(status: int) -> Flask:
 
 
 def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
-    """Return the printed findings by name: whether the check passed, and its text."""
+    """Return the printed findings by name: whether there is no FAIL, and the text."""
     assert outcome.err == ""
     found = {}
     for line in outcome.out.splitlines():
         name, text = line[5:].split(": ", 1)
-        found[name] = (line[:5] == "ok   ", text)
-        assert line[:5] in ("ok   ", "FAIL ")
+        found[name] = (line[:5] != "FAIL ", text)
+        assert line[:5] in ("ok   ", "WARN ", "FAIL ")
     assert outcome.status == (0 if all(ok for ok, _ in found.values()) else 1)
     assert list(found) == [
         "configuration",
@@ -82,6 +84,7 @@ def mocked() -> Iterator[responses.RequestsMock]:
         mock.get(ADDRESS, body=CONFIRMS)
         mock.get(RESOLVER, body="a resolver")
         mock.get(PAGE, body="a page")
+        mock.head(ITEM_PAGE)
         yield mock
 
 
@@ -288,6 +291,38 @@ def test_check_makes_the_confirmation_call_and_publishes_no_changes(
     outcome = command(app, "check", "--json")
     assert (outcome.status, outcome.err) == (1, "")
     assert [one["name"] for one in json.loads(outcome.out) if not one["ok"]] == ["resolver"]
+
+
+def test_a_login_before_all_pages_is_a_warning(app: Flask, mocked: responses.RequestsMock) -> None:
+    def lines(name: str) -> list[str]:
+        done = command(app, "check")
+        assert done.status == 0
+        return [line for line in done.out.splitlines() if f" {name}: " in line]
+
+    # in front of the app
+    for status in (401, 302):
+        mocked.replace(responses.GET, PAGE, status=status, headers={"Location": "/login"})
+        [line] = lines("address")
+        assert line.startswith(f"WARN address: {PAGE} answers with status {status}, as a check ")
+    mocked.replace(responses.GET, PAGE, body="a page")
+    # a public item is asked, too, and not one for members
+    archive = archive_of(app)
+    for networks in (["10.0.0.0/8"], None):
+        access = networks and {"networks": networks, "others": "metadata"}
+        page = archive.addresses.item(archive.deposit(title="On rain", access=access))
+        mocked.replace(responses.HEAD, ITEM_PAGE, status=403)
+        text = "WARN address" if networks is None else "ok   address"
+        assert lines("address")[0].startswith(text)
+    https = f"https{page[4:]}"
+    mocked.replace(responses.HEAD, ITEM_PAGE, status=301, headers={"Location": https})
+    assert lines("address")[0].endswith("; set PREFERRED_URL_SCHEME to 'https'")
+    mocked.replace(responses.HEAD, ITEM_PAGE)
+    assert lines("address") == [f"ok   address: {ADDRESS} answers"]
+    # in the app; as JSON, it is a warning, too
+    app.before_request_funcs[None] = [lambda: redirect("/login")]
+    assert lines("pages")[0].startswith("WARN pages: the app itself answers /ibi/statistics")
+    results = json.loads(command(app, "check", "--json").data)
+    assert [one["name"] for one in results if one["is_warning"]] == ["pages"]
 
 
 WRONG_ANSWERS: list[tuple[dict[str, Any], str]] = [

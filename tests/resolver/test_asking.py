@@ -33,7 +33,6 @@ from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.resolver import asking
 from flask_ibi_archive.resolver.archives import Archive
 from flask_ibi_archive.resolver.asking import (
-    INTERNAL,
     MAX_ACKNOWLEDGMENTS,
     MAX_HOST_CONNECTIONS,
     NO_HTTP,
@@ -44,7 +43,7 @@ from flask_ibi_archive.resolver.asking import (
     ReplyQueue,
     Target,
 )
-from flask_ibi_archive.server.http.transport import CUT_OFF
+from flask_ibi_archive.server.http.transport import CUT_OFF, INTERNAL_REASON
 
 HERE = "127.0.0.1"
 PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
@@ -308,7 +307,7 @@ def test_an_internal_address_is_not_connected_to(
     asks = make_fan_out(inner_hosts=NO_INNER_HOSTS)
     url = f"{host}:{here.port}"
     for _ in range(2):
-        assert reason_of(asks.ask([at(url)], PATIENCE)) == INTERNAL
+        assert reason_of(asks.ask([at(url)], PATIENCE)) == INTERNAL_REASON
     assert asks.send_acknowledgment(f"http://{url}/x", {})
     asks.close()
     assert here.accepted == 0
@@ -342,7 +341,7 @@ def test_a_name_that_changes_to_an_internal_address_is_not_connected_to(
     found = one_of(asks.ask([target], PATIENCE))
     # an open connection is used again: its address was checked
     assert isinstance(found, Failure if end else Reply)
-    assert found[1] == (INTERNAL if end else PAIRS)
+    assert found[1] == (INTERNAL_REASON if end else PAIRS)
     assert f"Host: evil.br:{outside.port}" in outside.heads[0]
     assert inside.accepted == 0
 
@@ -363,7 +362,7 @@ def test_a_setting_allows_a_host_or_its_address(
     names[:] = [f"name.br:{here.port}:127.0.0.2,{HERE}"]
     asks = make_fan_out(inner_hosts=parse_inner_hosts(allowed))
     found = one_of(asks.ask([at(f"name.br:{here.port}")], PATIENCE))
-    assert found[1] == (PAIRS if is_allowed else INTERNAL)
+    assert found[1] == (PAIRS if is_allowed else INTERNAL_REASON)
 
 
 # --- connections ---------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def check_command(as_json: bool) -> None:
 
     The command checks the configuration, e-mail, pycurl, the database, the Archives, their
     prefixes, claims and conflicts, and the address of the resolver. It prints one line for each
-    check. If a check fails, the exit status is 1.
+    check: ok, WARN for what may be intended, or FAIL. If a check fails, the exit status is 1.
 
     \b
     Example:

@@ -38,15 +38,21 @@ class Finding:
     :param name: the name of the check.
     :param ok: whether the check passed.
     :param text: the explanation for the user, in one line.
+    :param is_warning: whether the check passed, but users may not get what the text is about.
     """
 
     name: str
     ok: bool
     text: str
+    is_warning: bool = False
 
 
 class CheckFailed(Exception):
     """Raised if a check fails; the message states the reason."""
+
+
+class CheckWarning(Exception):
+    """Raised if a check passes, but the administrator should read the message."""
 
 
 def run_check(name: str, check: Callable[[], str]) -> Finding:
@@ -58,6 +64,8 @@ def run_check(name: str, check: Callable[[], str]) -> Finding:
     """
     try:
         return Finding(name, True, check())
+    except CheckWarning as warning:
+        return Finding(name, True, str(warning), is_warning=True)
     except (CheckFailed, IBIError) as error:
         return Finding(name, False, str(error))
 
@@ -253,7 +261,8 @@ def write_findings(results: Iterable[Finding], as_json: bool) -> None:
     for finding in results:
         findings.append(finding)
         if not as_json:
-            write(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")
+            word = "WARN" if finding.is_warning else "ok  " if finding.ok else "FAIL"
+            write(f"{word} {finding.name}: {finding.text}")
     if as_json:
         write_json([asdict(finding) for finding in findings])
     if not all(finding.ok for finding in findings):

@@ -37,8 +37,9 @@ HEADERS = {
     "User-Agent": "flask_ibi_archive",
 }
 COMPRESSIONS = ("gzip", "deflate", "compress", "br", "zstd")
-#: The kind of error for an internal host that the settings do not allow.
+#: The kind of error for an internal host that the settings do not allow, and the reason.
 INTERNAL = "internal"
+INTERNAL_REASON = "has an internal IP address, which IBI_INNER_HOSTS does not allow"
 #: Kinds of errors that concern the whole host. Other URLs of the host will fail, too.
 HOST_ERRORS = {"name", INTERNAL, "unreachable"}
 #: Kinds of errors after which a request with another method (GET, not HEAD) may succeed.
@@ -211,7 +212,7 @@ def explain(url: str, error: Exception) -> TransportError:
         return any(isinstance(cause, kinds) for cause in errors)
 
     if has(InternalAddress):
-        return TransportError(url, INTERNAL, "has an internal IP address", False)
+        return TransportError(url, INTERNAL, INTERNAL_REASON, False)
     look_up_error = next((cause for cause in errors if isinstance(cause, socket.gaierror)), None)
     if look_up_error is not None:
         reason = f"can't be reached: the host name is not known{_detail(errors)}"

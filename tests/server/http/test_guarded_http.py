@@ -24,7 +24,7 @@ INTERNAL = load("internal_addresses.json")
 ONE, OTHER = "127.0.0.1", "127.0.0.2"
 #: These tests allow one address of this machine; its other addresses are internal.
 ONE_ALONE = parse_inner_hosts([ONE])
-REFUSED = "has an internal IP address"
+REFUSED = "has an internal IP address, which IBI_INNER_HOSTS does not allow"
 
 
 def get(url: str, inner_hosts: InnerHosts | None) -> HttpResponse:
@@ -35,7 +35,7 @@ def is_refused(url: str, inner_hosts: InnerHosts) -> bool:
     try:
         get(url, inner_hosts)
     except TransportError as error:
-        return str(error) == f"{url} has an internal IP address" and error.kind == "internal"
+        return str(error) == f"{url} {REFUSED}" and error.kind == "internal"
     return False
 
 
