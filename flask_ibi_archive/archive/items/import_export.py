@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from io import TextIOWrapper
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
+from unicodedata import normalize
 
 from msgspec import structs
 from sqlalchemy import Connection, and_, cast, delete, func, select, tuple_
@@ -240,7 +241,8 @@ def add_files(source: ImportSource, line: Line, add_file: AddFile) -> Iterator[F
     """Add the files that a record names to the contents of its line.
 
     A relative path begins at ``files_folder``. If this folder has no such file, the path begins at
-    the folder of the file of records, as in an export whose files are not below its folder.
+    the folder of the file of records, as in an export whose files are not below its folder. The
+    names of files are equal in NFC and NFD.
 
     Yield an error for each file that cannot be read or has a wrong checksum.
     """
@@ -248,7 +250,9 @@ def add_files(source: ImportSource, line: Line, add_file: AddFile) -> Iterator[F
     for number, file in enumerate(line.record.files):
         if file.source is None:
             continue
-        paths = [os.path.join(folder, file.source) for folder in folders]  # noqa: PTH118 - any text
+        source_path = file.source
+        forms = (source_path, *(normalize(form, source_path) for form in ("NFC", "NFD")))
+        paths = [os.path.join(*pair) for pair in product(folders, forms)]  # noqa: PTH118 - any text
         path = next(filter(os.path.exists, paths), paths[0])
         try:
             with open_file(path, source.files_folder) as stream:

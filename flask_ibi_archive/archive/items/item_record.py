@@ -562,8 +562,8 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
     name: object = None
     if isinstance(file, FileRecord):
         if file.source is None:
-            check_value(parse_path, field, file.path)
-            return file.path, check_value(convert_to(FileRecord), field, format_record(file))
+            checked = check_value(convert_to(FileRecord), field, format_record(file))
+            return checked.path, checked
         name, file = file.path, file.source
     elif isinstance(file, tuple) and len(file) == 2:
         name, file = file

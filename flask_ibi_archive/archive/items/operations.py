@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -876,11 +877,12 @@ def edit(
                 next_state(State(before.state), Event.EDIT, text)
             old_files = before.files if files is None else ()
             paths = [file.path for file in old_files]
-            for path in remove_files:
+            removed = [unicodedata.normalize("NFC", path) for path in remove_files]
+            for path in removed:
                 if path not in paths:
                     known = ", ".join(paths) or "none"
                     raise StorageError(f"the item has no file {path}; the files are: {known}")
-            remaining = [file for file in old_files if file.path not in remove_files]
+            remaining = [file for file in old_files if file.path not in removed]
             kept = [file.path for file in remaining]
             for file in new_files:
                 if file.path in kept:

@@ -29,6 +29,7 @@ from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
+from unicodedata import normalize
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from flask_ibi_archive.errors import PeerProtocolError
@@ -142,23 +143,27 @@ def encode_url(url: str, plain: str = _PLAIN) -> str:
     return quote(to_bytes(_LONE_PERCENT.sub("%25", url)), safe=plain + "%")
 
 
+#: The length of paths that are composed.
+MAX_COMPOSED = 4096
+
+
 def list_candidate_paths(filepath: str) -> tuple[str, ...]:
     """Return the paths that a value of parsedibiurl.filepath may mean, the most probable first.
 
     :param filepath: the value, decoded once. The value may contain surrogate escapes.
     :returns: the first path is the value without the leading "/". If %XX remains in this path, the
         second path is the first path, decoded again. An empty value has no paths. A path that is
-        not UTF-8 is decoded as ISO 8859-1.
+        not UTF-8 is decoded as ISO 8859-1. The same paths in NFC follow, because paths are stored
+        in NFC.
     Source: [R] 7.2, parsedibiurl.filepath.
     """
     raw = filepath.removeprefix("/").encode("utf-8", "surrogateescape")
     if not raw:
         return ()
-    first = _decode_path(raw)
-    if b"%" not in raw:
-        return (first,)
-    second = _decode_path(unquote_to_bytes(raw))
-    return (first,) if second == first else (first, second)
+    paths = [_decode_path(raw), _decode_path(unquote_to_bytes(raw))]
+    # stored paths are shorter, and to compose a long text may take quadratic time
+    composed = (normalize("NFC", path) for path in paths if len(path) <= MAX_COMPOSED)
+    return tuple(dict.fromkeys([*paths, *composed]))
 
 
 def _decode_path(raw: bytes) -> str:

@@ -405,7 +405,7 @@ def _parse_degree(field: str, value: Any) -> Degree:
 
 
 def _parse_pages(field: str, value: Any) -> str:
-    return re.sub(r"\s*[-–—]+\s*", "-", values.parse_line_text(field, value))
+    return re.sub(r"\s*[-–—][-–—\s]*", "-", values.parse_line_text(field, value))
 
 
 class Container(Struct, frozen=True):

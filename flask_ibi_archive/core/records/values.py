@@ -14,6 +14,7 @@ https://support.orcid.org (ORCID); ISO 2108 (ISBN); ISO 3297 (ISSN).
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime
@@ -284,12 +285,16 @@ MAX_NUMBER = (1 << 63) - 1
 
 
 def parse_path(field: str, value: Any) -> str:
-    """Check that a value is a relative path without the segments "", "." and ".."."""
+    """Parse a relative path without the segments "", "." and "..", and return it in NFC.
+
+    Some systems decompose the letters of names (NFD); for readers, they are the same names.
+    """
     text = parse_text(field, value)
     if not {"", ".", ".."}.isdisjoint(text.split("/")):
         reason = 'is not a path such as "data/table.csv" (no leading /, no . or ..)'
         raise wrong(field, value, reason)
-    return _check_indexed(field, text, "path")
+    composed = unicodedata.normalize("NFC", _check_indexed(field, text, "path"))
+    return _check_indexed(field, composed, "path")
 
 
 def parse_key(field: str, value: Any) -> str:

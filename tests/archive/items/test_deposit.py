@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
+from urllib.parse import quote
 
 import pytest
 from flask import Flask
@@ -47,6 +49,31 @@ def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, rep
     assert added["persistent_url"] == f"http://urlib.net/{added['ibip']}"
     assert added["persistent_url"] in see(app, f"/col/{added['rep']}/").links
     assert show(app, added["persistent_url"])["ibip"] == added["ibip"]
+
+
+def test_composed_and_decomposed_names_of_files_are_the_same(app: Flask, tmp_path: Path) -> None:
+    name = "dissertação.pdf"
+    decomposed, composed = tmp_path / normalize("NFD", name), tmp_path / "b" / name
+    for path in (decomposed, composed):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"%PDF")
+    item = shown(app, command(app, "add", decomposed))
+    assert item["files"][0]["path"] == name
+    for form in ("NFC", "NFD"):
+        assert ask(app, f"/col/{item['rep']}/doc/{quote(normalize(form, name))}").status == 200
+    # two of them in one item are one line
+    said = command(app, "edit", item["rep"], "--add-file", composed).error
+    assert said == f"the item already has a file {name}; remove that file to replace it"
+    assert (
+        "'disserta\\xe7\\xe3o.pdf' appears twice" in command(app, "add", decomposed, composed).err
+    )
+    # a table finds the file, whatever form the system gave its name
+    table = tmp_path / "theses.csv"
+    table.write_text(f"title,files\nT,{name}\n", "utf-8")
+    assert command(app, "import", table, "--mint").data == "added 1, updated 0, skipped 0\n"
+    command(app, "edit", item["rep"], "--add-file", tmp_path / "theses.csv")
+    command(app, "edit", item["rep"], "--remove-file", normalize("NFD", name))
+    assert [file["path"] for file in show(app, item["rep"])["files"]] == ["theses.csv"]
 
 
 def test_the_options_are_stored(app: Flask, report: Path) -> None:

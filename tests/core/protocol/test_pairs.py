@@ -173,7 +173,7 @@ def test_a_url_written_is_read_decoded_and_any_bytes_are_decoded(url: str, raw: 
 )
 def test_every_path_is_found_encoded_and_not_encoded(path: str, slash: str) -> None:
     assert module.list_candidate_paths(slash + path)[0] == path
-    assert module.list_candidate_paths(slash + quote(path))[-1] == path
+    assert path in module.list_candidate_paths(slash + quote(path))[:2]
 
 
 @given(st.binary(min_size=1).filter(lambda raw: raw[:1] != b"/"))
