@@ -26,8 +26,8 @@ from flask_ibi_archive.archive.items.item_record import Identified, require_ibi
 from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted
 from flask_ibi_archive.archive.items.operations import Clock, OperationContext, read_utc_clock
 from flask_ibi_archive.archive.items.sessions import HostSession
-from flask_ibi_archive.archive.service.archive_service import URLKeys
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue
+from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue_items import Catalogue, CatalogueItem
 from flask_ibi_archive.core.protocol.messages import UrlRequest

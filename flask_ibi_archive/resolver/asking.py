@@ -400,7 +400,7 @@ class ReplyQueue:
 
 
 class _Process:
-    """The engines of a process, and what its finisher does.
+    """The engines of a process, and the work of its finisher (see the theory above).
 
     :ivar opened: the number of engines.
     :ivar free: the engines that nobody has taken. The last one was used last.

@@ -1,5 +1,7 @@
 """Conflicts between Archives: found in their claims, told, shown and ended (federation CF-1).
 
+The alert 409 of a resolution is another subject: :mod:`flask_ibi_archive.core.resolution.choice`.
+
 Two Archives conflict about a name that both claim if
 
 - it is an identifier in both claims, and both claim the Original; or

@@ -230,7 +230,7 @@ def _find_location(
     known: Mapping[str, Known],
     target: str,
 ) -> str | None:
-    """Return the address of the first link that an Archive claims, at this Archive."""
+    """Return the URL at which the Archive that claims a link serves it; of several, the first."""
     for link in links:
         if claimants := known[link.alias.folded].claimants:
             best = claimants[0]

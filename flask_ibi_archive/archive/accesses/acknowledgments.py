@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.accesses import rows
 from flask_ibi_archive.archive.items.relations import COUNTING
-from flask_ibi_archive.archive.service.archive_service import KeyFacts, URLKeys
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue
+from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import messages
 from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, Scope

@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.accesses import rows as access_rows
 from flask_ibi_archive.archive.accesses.rows import Access, get_utc_day, start_of_day
 from flask_ibi_archive.archive.items import item_pages
 from flask_ibi_archive.archive.items.access import select_readable_files
-from flask_ibi_archive.archive.service.archive_service import CLOCK_LEEWAY
+from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.records.offer_messages import DailyCount
 from flask_ibi_archive.core.records.record import ItemView

@@ -80,7 +80,8 @@ class HarvestSets:
     """The sets of an Archive.
 
     :ivar names: the name of each set of the host for people, by its setSpec.
-    :ivar find: returns the sets of an item, of those of the host; None if the host has no sets.
+    :ivar find: the function that returns to which sets of the host an item belongs. It is None if
+        the host has no sets.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)

@@ -592,8 +592,8 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     """Release reserved identifiers forever.
 
-    A released identifier is never used for an item. If one of the identifiers is not held, the
-    command releases no identifier.
+    A released identifier is never used for an item. If one of the identifiers is not
+    reserved, or its reservation has ended, the command releases no identifier.
 
     \b
     Example:

@@ -480,8 +480,8 @@ def change_item(
 ) -> None:
     """Replace the record of the item that has an identifier.
 
-    :param relates: whether the change may affect other items. Otherwise the item is locked before
-        it is read, and read once; the lock on relations must precede those of items.
+    :param relates: whether the change may affect other items. If so, the relations are locked
+        before the items. If not, only the item is locked, before it is read.
     :raises UnknownItem: if there is no such item.
     :raises RuleBroken: rule 6, if the item is the service.
     """

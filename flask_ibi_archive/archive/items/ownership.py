@@ -145,7 +145,7 @@ def renew_reservation(
     """Reserve a released identifier again, because a backup has restored the row of the draft.
 
     :param key: the key of the row.
-    :returns: whether the Archive has released the identifier.
+    :returns: False, and nothing is changed, if the identifier was not released.
     """
     values = {"note": note, "reserved_at": now, "settled_at": None, "host_key": key}
     held = _update_reservation(connection, archive_id, ibip, RELEASED, {**values, "status": HELD})

@@ -206,7 +206,7 @@ class ItemStore:
         return find_owners(self.connection, self.archive_id, identifiers)
 
     def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
-        """Return the contents of the stored files of items, by the ids of the items."""
+        """Return the digest, size and source of each stored file, by the item's id and the path."""
         contents: dict[int, dict[str, Content]] = {}
         rows = self.connection.execute(_CONTENTS, {"ids": items})
         for item_id, path, sha256, size, source, modified in rows:
@@ -267,8 +267,8 @@ class ItemStore:
 
         :param contents: the stored contents of the files, for each record in the same order.
         :param is_service: True if the item is the service of the Archive.
-        :param is_minted: True if the forms of the IBIs were just minted: they are not reserved, and
-            no reference names them.
+        :param is_minted: True if the identifiers were just minted. Then nobody can have reserved
+            them or refer to them, which is not checked.
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft; rule 6, 7 or 8.
         """
         _check_names(records)

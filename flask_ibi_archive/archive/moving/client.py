@@ -199,7 +199,7 @@ class _Part:
         self._begin = 0
 
     def begin(self) -> dict[str, str]:
-        """Return the headers of the request for the rest of the file."""
+        """Note where the rest of the file begins, and return the headers of the request for it."""
         self._begin = self._file.size
         return {"Range": f"bytes={self._begin}-", "Accept-Encoding": "identity"}
 

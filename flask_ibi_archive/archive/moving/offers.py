@@ -433,7 +433,7 @@ def describe_offer(archive: HasContext, offer: StoredOffer) -> messages.OfferDes
 def _select_items(archive: HasContext, offer: StoredOffer, *columns: Any) -> sa.Select[Any]:
     """Return a statement that reads the items of an offer.
 
-    After the end of the offer, it contains only the items that have moved, because the taker may
+    After the end of the offer, the statement reads only the items that have moved: the taker may
     not know yet that they have moved.
     """
     statement = sa.select(*columns).select_from(OfferedItem).where(OfferedItem.offer_id == offer.id)

@@ -52,9 +52,9 @@ ENVIRON_KEY = "ibi.shown"
 
 
 class Shown:
-    """An item as the user of the request sees it. What several parts of a page need is kept.
+    """An item as the user of the request sees it, with the values that parts of its page show.
 
-    :param item: the item.
+    Each value is computed when a part needs it for the first time.
     """
 
     def __init__(self, item: ItemView) -> None:

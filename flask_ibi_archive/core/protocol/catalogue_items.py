@@ -1,4 +1,4 @@
-"""The interface through which the URL list reads the items of an Archive, and who may read them.
+"""The items of an Archive as the URL list sees them: their last editions, and who may read them.
 
 A :class:`Catalogue` finds an item by an identifier. The caller passes a :class:`Scope`: the list of
 the data that the caller will read. Therefore a database can fetch all the data with few statements.

@@ -1,4 +1,4 @@
-"""The URL list: the pairs in the answer of an Archive to a urlRequest.
+"""The URL list: the names and values of the pairs in the answer to a urlRequest.
 
 The whole list contains the URLs of the requested item and of all related items. A filtered list
 contains only the pairs that the resolver needs for the verbs of the request.

@@ -167,8 +167,8 @@ class Candidate:
     """A possible way from one answer to the requested URL.
 
     :param route: the route that led to the question of the answer.
-    :param rejected: sequences of first steps of the question that were tried without success. Each
-        ends with a language, or with a last edition that was removed.
+    :param rejected: beginnings of the path that were tried without success. The last step of each
+        chose a language, or led to a last edition that was removed.
     :ivar chosen: the first steps of the question that the answer contains. Open translations have
         the chosen language.
     :ivar choice: what is rejected to get the next candidate of the answer, if anything.

@@ -59,8 +59,8 @@ def make_engine(uri: str, timeout: float, find_limit: FindLimit, creator: Creato
     :param timeout: the number of seconds to wait for a new connection. The engine also waits this
         time for a server that does not respond.
     :param find_limit: returns the time that a statement of the current request may take.
-    :param creator: the function with which the host opens its connections. Then the waits of a
-        request for a server that hangs are not limited.
+    :param creator: the function with which the host opens its connections, if it has one. With such
+        connections, a request may wait without limit for a server that hangs.
     :raises ArgumentError: if ``uri`` is not a URL that SQLAlchemy accepts.
     :raises NoSuchModuleError: if the database is neither SQLite nor PostgreSQL.
     :raises ImportError: if the driver is not installed.

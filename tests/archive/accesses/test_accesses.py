@@ -38,7 +38,7 @@ from support.web import (
 )
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.service.archive_service import URLKeys
+from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, format_request
 

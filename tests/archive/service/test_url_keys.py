@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.archives import archive_of
 
-from flask_ibi_archive.archive.service.archive_service import (
+from flask_ibi_archive.archive.service.url_keys import (
     CLOCK_LEEWAY,
     MAX_LENGTH,
     KeyFacts,

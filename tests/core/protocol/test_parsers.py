@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flask_ibi_archive.archive.accesses.rows import is_robot_access
-from flask_ibi_archive.archive.service.archive_service import URLKeys
+from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core import registry_2008
 from flask_ibi_archive.core.identifiers import dates, grammar, parse
 from flask_ibi_archive.core.protocol import hosts, inclusion, languages, messages, pairs, relations
