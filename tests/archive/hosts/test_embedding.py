@@ -30,31 +30,37 @@ for command in sys.argv[1:]:
         raise SystemExit(f"{command}: {result.exception!r}")
 """
 ADD = """
-from app import Attachment, Thesis, UPLOADS, create_app, db
+from app import Attachment, Person, Thesis, UPLOADS, create_app, db
 
 UPLOADS.mkdir(exist_ok=True)
 with create_app().app_context():
+    author = Person(name="Silva, Ana")
     for number in (1, 2):
         name = f"{number}.pdf"
         (UPLOADS / name).write_bytes(b"%PDF")
-        thesis = Thesis(title=f"Thesis {number}", author="Silva, Ana")
+        thesis = Thesis(title=f"Thesis {number}", author=author)
         thesis.attachments.append(Attachment(name=name))
         db.session.add(thesis)
     db.session.commit()
 """
 ASK = """
-from app import Attachment, Thesis, UPLOADS, create_app, db, ibi
+from app import Attachment, Person, Thesis, UPLOADS, create_app, db, ibi
 
 (UPLOADS / "3.pdf").write_bytes(b"%PDF 3")
 app = create_app()
 with app.app_context():
-    third = Thesis(title="Thesis 3", author="Silva, Ana", attachments=[Attachment(name="3.pdf")])
+    author = db.session.scalar(db.select(Person))
+    third = Thesis(title="Thesis 3", author=author, attachments=[Attachment(name="3.pdf")])
     db.session.add(third)
+    db.session.commit()
+    author.name = "Souza, Ana"
     db.session.commit()
     for thesis in db.session.scalars(db.select(Thesis)):
         found = app.test_client().get(f"/{thesis.ibi}")
         page = app.test_client().get(found.location, base_url="http://repository.example.org")
-        print(thesis.title, thesis.ibi in thesis.persistent_url, page.status_code, page.data)
+        item = ibi.archive.get(thesis.ibi)
+        is_url = item.ibi in thesis.persistent_url
+        print(item.title, item.creators, is_url, page.status_code, page.data)
     ibi.removing(third, reason="Retracted by the author.")
     db.session.delete(third)
     db.session.commit()
@@ -77,9 +83,10 @@ def run(folder: Path, script: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_at_most_fifteen_lines_embed_an_archive() -> None:
+def test_at_most_fifteen_lines_embed_an_archive_with_related_rows() -> None:
     added = [line for line in DIFF.splitlines() if line.startswith("    +")]
     assert 0 < len(added) <= 15
+    assert any("ibi_depends_on = (" in line for line in added)
 
 
 @pytest.mark.slow
@@ -94,9 +101,9 @@ def test_the_lines_and_commands_of_the_page_give_identifiers_to_all_rows(tmp_pat
     run(tmp_path, RUN, *filter(None, commands))
     assert run(tmp_path, ASK) == dedent(
         """\
-        Thesis 1 True 200 b'%PDF'
-        Thesis 2 True 200 b'%PDF'
-        Thesis 3 True 200 b'%PDF 3'
+        Thesis 1 ['Souza, Ana'] True 200 b'%PDF'
+        Thesis 2 ['Souza, Ana'] True 200 b'%PDF'
+        Thesis 3 ['Souza, Ana'] True 200 b'%PDF 3'
         410 True
         """
     )
