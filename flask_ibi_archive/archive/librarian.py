@@ -1,38 +1,40 @@
 """The page of the librarian, which the host shows behind its login (``ibi.admin_page()``).
 
-The page shows what needs attention, and a form to withdraw items. It shows stored results only, and
-sends no requests to other servers. The number of SQL statements does not depend on the number of
-items. Each list shows the first :data:`SHOWN` entries and the number of all of them.
+The page begins with a search and the items that it finds. The forms for them are in the module
+``librarian_forms``. Then the page shows what needs attention: stored results only; it sends no
+requests to other servers. The number of SQL statements does not depend on the number of items. Each
+list shows the first :data:`SHOWN` entries and the number of all of them.
 
 The module is above the subjects of the Archive, because the page shows results of several of them.
-
-A form contains a token: the random number in the session of the user, signed. A form of another
-site can't contain it (CSRF). This does not need an extension of the host. If the host has one, such
-as Flask-WTF, the forms contain its token, too.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
 
-from flask import Response, request, session
-from itsdangerous import BadData, URLSafeTimedSerializer
+from flask import Response
 from sqlalchemy import Connection, Row, case, func, select
 
+from flask_ibi_archive.archive import librarian_forms as forms
 from flask_ibi_archive.archive.care import FileCheck
-from flask_ibi_archive.archive.hosts.models import build_prefix, identified_models
 from flask_ibi_archive.archive.items import item_pages, ownership, read
-from flask_ibi_archive.archive.items.tables import AccessCount, Item, ItemIdentifier
+from flask_ibi_archive.archive.items.tables import (
+    AccessCount,
+    Item,
+    ItemIdentifier,
+    ReservationRow,
+)
 from flask_ibi_archive.archive.joining import registration
-from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.archive.pages import labels
+from flask_ibi_archive.core.records.description import WorkType, find_best_type
 from flask_ibi_archive.core.records.record import ItemView
-from flask_ibi_archive.core.records.values import FieldError
-from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady, translatable
-from flask_ibi_archive.server.web.requests import current_archive, read_query, request_root
-from flask_ibi_archive.server.web.texts import gettext
+from flask_ibi_archive.core.records.values import clean
+from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.errors import ConfigError, NotReady, one_line, translatable
+from flask_ibi_archive.server.web.requests import current_archive, read_query
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -55,13 +57,6 @@ FAULT_NAMES = {
     "missing": translatable("missing"),
     "damaged": translatable("damaged"),
 }
-#: The name of the hidden field with the token, and the message about a wrong token.
-TOKEN = "ibi_token"
-EXPIRED = translatable("The form was open too long, or was sent by another site. Send it again.")
-#: The key of the random number in the session.
-KEY = "ibi_form"
-#: The number of seconds for which a form may be open.
-MAX_AGE = 12 * 3600
 
 
 # --- the page ------------------------------------------------------------------------------------
@@ -81,15 +76,14 @@ def admin_page() -> Response:
 def _answer() -> Response:
     query, archive = read_query(), current_archive()
     is_stored = archive.items.records is None
-    if "withdraw" in query and is_stored:
-        item = _find_item(query["withdraw"])
-        return item if isinstance(item, Response) else _answer_form(item)
-    text = query.get("q", "").strip()
-    items = archive.find(text, limit=SHOWN) if text and is_stored else ()
+    for name, answer in FORMS.items() if is_stored else ():
+        if name in query:
+            item = forms.find_item(query[name])
+            return item if isinstance(item, Response) else answer(item)
     row = registration.read_registration(archive)
     state, since = registration.find_state(row)
     needs_nothing, advice = registration.describe(row, archive.config)
-    return _render(
+    return forms.render(
         "admin",
         registration={
             "state": state,
@@ -98,107 +92,103 @@ def _answer() -> Response:
             "advice": None if needs_nothing else advice,
         },
         states=STATE_NAMES,
-        overview=read_overview(archive) if is_stored else None,
+        overview=read_overview(archive, Search.read(query)) if is_stored else None,
         fault_names=FAULT_NAMES,
-        text=text,
-        found=[item for item in items if not item.is_service],
-        follows_row=_follows_row,
+        labels=labels,
+        orders=ORDERS,
+        page_size=SHOWN,
+        follows_row=forms.follows_row,
         withdrawn=query.get("withdrawn"),
         access_days=ACCESS_DAYS,
         embargo_days=EMBARGO_DAYS,
     )
 
 
-def _render(template: str, **values: Any) -> Response:
-    """Return a page with the variables that both pages of the librarian have."""
-    status = 422 if values.get("errors") else 200
-    token = _serializer().dumps(session.setdefault(KEY, secrets.token_urlsafe(16)))
-    base = _find_base()
-    return item_pages.page(template, status, base=base, token_name=TOKEN, token=token, **values)
+FORMS = {"withdraw": forms.answer_withdrawal}
 
 
-def _find_base() -> str:
-    """Return the path of the page, which the host chose."""
-    return f"{request_root()}{request.path}"
+# --- the items -----------------------------------------------------------------------------------
 
 
-# --- the form ------------------------------------------------------------------------------------
+#: The orders of the list of items.
+ORDERS = {
+    "newest": translatable("newest first"),
+    "title": translatable("by title"),
+    "type": translatable("by type"),
+    "year": translatable("by year, the newest first"),
+}
 
 
-def _find_item(text: str) -> ItemView | Response:
-    """Return the item that the form withdraws; or the page that says why there is no form."""
-    try:
-        item = current_archive().get(text)
-    except IdentifierError as error:
-        return item_pages.no_item_page(error.suggestion)
-    if item is None or item.is_service:
-        return item_pages.no_item_page(text)
-    if item.record.state == State.DELETED:
-        return item_pages.message(409, gettext("This item was removed"), item=item)
-    if _follows_row(item):
-        return item_pages.message(
-            409,
-            gettext("This item belongs to a record of the repository"),
-            gettext("Withdraw the record in the repository; the item is then withdrawn, too."),
-            item=item,
-        )
-    return item
+class Search(NamedTuple):
+    """What the list of items shows.
+
+    :param q: the words that the items contain; "" for all items.
+    :param type: the type of the items, or "".
+    :param year: the year of publication of the items, or "".
+    :param order: one of :data:`ORDERS`.
+    :param page: the number of the page of the list, from 1.
+    """
+
+    q: str
+    type: str
+    year: str
+    order: str
+    page: int = 1
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> Search:
+        """Return what a query states. Wrong values count as missing ones."""
+
+        def read(name: str) -> str:
+            return one_line(clean(query.get(name, "")))[:200]
+
+        def read_number(name: str) -> str:
+            text = query.get(name, "")
+            return text if text.isascii() and text.isdecimal() and 0 < len(text) < 7 else ""
+
+        order = query.get("order", "")
+        order = order if order in ORDERS else "newest"
+        page = max(int(read_number("page") or 1), 1)
+        return cls(read("q"), read("type"), read_number("year"), order, page)
+
+    def find_page(self, step: int) -> str:
+        """Return the query of another page of the list."""
+        return urlencode({**self._asdict(), "page": self.page + step})
 
 
-def _follows_row(item: ItemView) -> bool:
-    """Return whether an item follows a row of the host's own models."""
-    key = item.record.key or ""
-    return any(key.startswith(build_prefix(mapper)) for mapper in identified_models)
+class Found(NamedTuple):
+    """An item in the list, and its description."""
+
+    item: ItemView
+    work: Work
 
 
-def _answer_form(item: ItemView) -> Response:
-    """Show the form that withdraws an item, and withdraw the item if the form is sent."""
-    names = ("reason", "successor", "citation", "discard_description")
-    values = {name: request.form.get(name, "").strip() for name in names}
-    errors: dict[str, list[str]] = {}
-    if request.method == "POST":
-        errors = _withdraw(item, values)
-        if not errors:
-            return item_pages.redirect_to(f"{_find_base()}?withdrawn={item.ibi}", 303)
-    return _render("admin_withdraw", item=item, values=values, errors=errors)
-
-
-def _withdraw(item: ItemView, values: dict[str, str]) -> dict[str, list[str]]:
-    """Withdraw an item, and return the errors by field; "" is the whole form."""
-    if not _has_token():
-        return {"": [gettext(EXPIRED)]}
-    if not values["reason"]:
-        return {"reason": [gettext("Fill in this field.")]}
-    try:
-        current_archive().without_session().delete(
-            item.ibi,
-            values["reason"],
-            citation=values["citation"] or None,
-            successor=values["successor"] or None,
-            discard_description=bool(values["discard_description"]),
-        )
-    except NotReady:
-        raise
-    except IBIError as error:
-        cause = error.__cause__
-        if isinstance(cause, FieldError):
-            return {cause.field: [cause.reason]}
-        return {"": [str(error)]}
-    return {}
-
-
-def _has_token() -> bool:
-    """Return whether the form has a token of the current user, at most :data:`MAX_AGE` old."""
-    try:
-        number = _serializer().loads(request.form.get(TOKEN, ""), max_age=MAX_AGE)
-    except BadData:
-        return False
-    return KEY in session and secrets.compare_digest(number, session[KEY])
-
-
-def _serializer() -> URLSafeTimedSerializer:
-    keys: list[Any] = [*current_archive().config.secret_keys]
-    return URLSafeTimedSerializer(keys, salt=KEY)
+def _find_items(
+    connection: Connection, archive_id: int, search: Search
+) -> tuple[list[WorkType], Sequence[Row[Any]]]:
+    """Return the types of the items, and the ids of those that the page of the list shows."""
+    is_own = Item.archive_id == archive_id, ~Item.is_service
+    stated = read.Types(Item.dublin_core)
+    texts: dict[WorkType, list[str]] = {}
+    for text in connection.scalars(select(stated).where(*is_own).distinct()):
+        if text:
+            texts.setdefault(find_best_type(text.split("\n"))[1], []).append(text)
+    where = [*is_own, *read.select_items(archive_id, search=search.q)]
+    if search.type in texts:
+        where.append(stated.in_(texts[WorkType(search.type)]))
+    if search.year:
+        where.append(Item.issued_year == int(search.year))
+    orders: dict[str, Any] = {
+        "title": func.lower(func.coalesce(read.Titles(Item.dublin_core), "")),
+        "type": func.lower(func.coalesce(stated, "")),
+        "year": func.coalesce(Item.issued_year, 0).desc(),
+    }
+    columns: list[Any] = [Item.id, func.count().over().label("total")]
+    order = [orders[search.order]] if search.order in orders else []
+    statement = select(*columns).where(*where).order_by(*order, Item.id.desc())
+    first = (search.page - 1) * SHOWN
+    rows = connection.execute(statement.limit(SHOWN).offset(first)).all()
+    return [type for type in labels.TYPES if type in texts], rows
 
 
 # --- the overview --------------------------------------------------------------------------------
@@ -211,24 +201,37 @@ class Entry(NamedTuple):
     values: Row[Any]
 
 
-def read_overview(archive: Archive) -> dict[str, Any]:
+def read_overview(archive: Archive, search: Search) -> dict[str, Any]:
     """Return what the page shows about the items, at one moment."""
     archive_id, today = archive.served().id, archive.today
     check = select(FileCheck.checked_at, FileCheck.faults).filter_by(archive_id=archive_id)
     with archive.database.snapshot() as connection:
+        types, rows = _find_items(connection, archive_id, search)
+        drafts = connection.execute(
+            select(ReservationRow.ibip, ReservationRow.note, ReservationRow.reserved_at)
+            .filter_by(archive_id=archive_id, status=ownership.HELD, host_key=None)
+            .order_by(ReservationRow.reserved_at.desc())
+            .limit(SHOWN)
+        ).all()
         embargoes = _find_embargoes(connection, archive_id, today)
         most_read = _find_most_read(connection, archive_id, today)
         file_check = connection.execute(check).first()
         faults = [] if file_check is None else file_check.faults[:SHOWN]
         owners = ownership.find_owners(connection, archive_id, [fault["ibi"] for fault in faults])
         ids = {
-            *(row.id for row in (*embargoes, *most_read)),
+            *(row.id for row in (*rows, *embargoes, *most_read)),
             *(owner.id for owner in owners.values()),
         }
         reader = read.ItemReader(connection, archive_id, today=today, with_descriptions=True)
         items = reader.read_items([*ids])
     of_faults = {ibi: items.get(owner.id) for ibi, owner in owners.items()}
+    found = [items[row.id] for row in rows]
     return {
+        "search": search,
+        "types": types,
+        "found": [Found(item, item_pages.describe_work(item)) for item in found],
+        "total": rows[0].total if rows else 0,
+        "drafts": drafts,
         "embargoes": {
             "entries": [Entry(items[row.id], row) for row in embargoes],
             "total": embargoes[0].total if embargoes else 0,

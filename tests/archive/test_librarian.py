@@ -26,6 +26,7 @@ from support.web import rep
 from werkzeug.test import TestResponse
 
 from flask_ibi_archive import Archive, IBIArchive
+from flask_ibi_archive.archive import librarian as module
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.joining.registration import store_outcome
 from flask_ibi_archive.archive.librarian import admin_page
@@ -149,15 +150,65 @@ def test_most_read_items_are_those_of_the_last_year(archive: Archive, librarian:
     assert "<td>13</td><td>26</td>" in page
 
 
+# --- the items -----------------------------------------------------------------------------------
+
+
 def test_a_search_finds_items_and_offers_to_withdraw_those_that_are_not_removed(
     archive: Archive, librarian: Librarian
 ) -> None:
     kept, removed = archive.deposit(title="Rain 2025"), archive.deposit(title="Rain 2024")
     archive.delete(removed, "An error.")
-    page = librarian.section("Withdraw an item", "?q=rain")
+    page = librarian.section("Items", "?q=rain")
     assert re.findall(r"withdraw=([^\"]+)\"", page) == [kept.ibi]
     assert ">Rain 2024</a>" in page
-    assert "No item has this text" in librarian.get("?q=snow")
+    assert "No item is found." in librarian.get("?q=snow")
+
+
+@pytest.mark.postgresql
+def test_the_list_shows_items_by_title_type_and_year(
+    archive: Archive, librarian: Librarian
+) -> None:
+    archive.deposit(title="Rain", type="doctoral thesis", issued="2019", creators=["Silva, Ana"])
+    archive.deposit(title="fog", metadata={"dc": {"type": ["Artigo"], "date": ["2021-03-15"]}})
+    archive.deposit(title="Ice", type="doctoral thesis", issued="2020")
+    for query, titles in (
+        ("", ["Ice", "fog", "Rain"]),
+        ("?order=title", ["fog", "Ice", "Rain"]),
+        ("?order=year&type=x&year=-1&page=0", ["fog", "Ice", "Rain"]),
+        ("?type=doctoral+thesis&order=type", ["Ice", "Rain"]),
+        ("?type=article&year=2021", ["fog"]),
+    ):
+        page = librarian.section("Items", query)
+        assert re.findall(r"/\">(\w+)</a>", page) == titles, query
+    assert "Silva, Ana · 2019 · Doctoral thesis" in librarian.get()
+    # types that no item has are not offered
+    assert re.findall(r"<option value=\"([a-z ]+)\"", page)[:2] == ["article", "doctoral thesis"]
+
+
+def test_a_long_list_has_several_pages_that_keep_the_search(
+    archive: Archive, librarian: Librarian, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHOWN", 2)
+    for number in range(5):
+        archive.deposit(title=f"Rain {number}")
+    query, seen = "?q=rain&order=title", []
+    while query:
+        page = librarian.section("Items", query)
+        seen.append("".join(re.findall(r">Rain (\d)</a>", page)))
+        following = re.search(r'href="/care([^"]+)" rel="next"', page)
+        query = following[1] if following else ""
+    assert seen == ["01", "23", "4"]
+    assert "5 items" in page
+    assert 'rel="prev"' in page
+
+
+def test_drafts_are_the_reserved_identifiers(archive: Archive, librarian: Librarian) -> None:
+    used, free = archive.reserve(note="Rain"), archive.reserve(note="Thesis of Ana Silva")
+    archive.deposit(title="Rain", reserved=used)
+    drafts = librarian.section("Drafts")
+    assert "Thesis of Ana Silva" in drafts
+    assert free.ibip in drafts
+    assert used.ibip not in drafts
 
 
 def test_the_number_of_statements_does_not_depend_on_the_number_of_items(

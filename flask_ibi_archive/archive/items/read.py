@@ -108,26 +108,40 @@ class SearchedTexts(FunctionElement[str]):
 
     type = sa.String()
     inherit_cache = True
+    elements: tuple[str, ...] = ("title", "creator", "subject")
+
+
+class Titles(SearchedTexts):
+    """The same function for the titles."""
+
+    inherit_cache = True
+    elements = ("title",)
+
+
+class Types(SearchedTexts):
+    """The same function for the types."""
+
+    inherit_cache = True
+    elements = ("type",)
 
 
 @compiles(SearchedTexts, "sqlite")
 def _compile_for_sqlite(element: SearchedTexts, compiler: Any, **options: Any) -> str:
+    are_chosen = " OR ".join(f"fullkey LIKE '$.{name}[%'" for name in element.elements)
     return (
         "(SELECT group_concat(atom, char(10))"
         f" FROM json_tree({compiler.process(element.clauses, **options)})"
-        " WHERE type = 'text' AND key IS NOT 'lang'"
-        " AND (fullkey LIKE '$.title[%' OR fullkey LIKE '$.creator[%'"
-        " OR fullkey LIKE '$.subject[%'))"
+        f" WHERE type = 'text' AND key IS NOT 'lang' AND ({are_chosen}))"
     )
 
 
 @compiles(SearchedTexts, "postgresql")
 def _compile_for_postgresql(element: SearchedTexts, compiler: Any, **options: Any) -> str:
+    are_chosen = " || ".join(f'@.key == "{name}"' for name in element.elements)
     return (
         "(SELECT string_agg(coalesce(one ->> 'value', one #>> '{}'), chr(10))"
         f" FROM jsonb_path_query(CAST({compiler.process(element.clauses, **options)} AS jsonb),"
-        """ '$.keyvalue() ? (@.key == "title" || @.key == "creator" || @.key == "subject")"""
-        ".value[*]') AS one)"
+        f" '$.keyvalue() ? ({are_chosen}).value[*]') AS one)"
     )
 
 
