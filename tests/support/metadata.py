@@ -46,6 +46,12 @@ def make_described(record: Record, **options: Any) -> Work:
     return make_work(record, metadata.elements, BASE, description=metadata.work, **options)
 
 
+def describe(language: str | None = None, **work: Any) -> Work:
+    """Return the work that has a description."""
+    stated = describe_work(parse_description("work", work))
+    return make_described(Record(ibip=IBI, language=language, metadata=stated))
+
+
 def load_work(name: str) -> Work:
     """Return a work of ``vectors/works.json``."""
     stated = load("works.json")[name]

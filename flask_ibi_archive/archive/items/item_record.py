@@ -181,6 +181,7 @@ class ItemRecord(TypedDict, total=False):
     contributors: Members
     type: str | None
     publisher: str | None
+    place: str | None
     issued: date | str | None
     dates: Mapping[str, date | str] | None
     degree: Mapping[str, Any] | Degree | None

@@ -47,7 +47,9 @@ from flask_ibi_archive.core.records.record import (
     RelatedItem,
     RelationKind,
     Tombstone,
+    describe_work,
 )
+from flask_ibi_archive.core.records.rich_text import to_plain
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
@@ -342,7 +344,7 @@ def _relate(kind: RelationKind, row: sa.Row[Any]) -> RelatedItem:
         row.rep or row.ibip or row.ibi,
         row.rep or (row.ibi if row.id is None and form is Form.REP else None),
         row.ibip or (row.ibi if row.id is None and form is not Form.REP else None),
-        titles[0] if titles else None,
+        (to_plain(titles[0][0]), titles[0][1]) if titles else None,
         values.get("language", values.get("item_language")),
         is_here=row.state in (State.ORIGINAL.value, State.COPY.value),
         is_removed=row.state == State.DELETED.value,
@@ -608,8 +610,9 @@ def _read_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddr
 
 def _read_stored(dublin_core: Any, work: Any) -> DublinCoreMetadata:
     """Return the metadata in two columns; ``work`` is None if there is Dublin Core only."""
-    description = None if work is None else parse_description("work", work)
-    return DublinCoreMetadata(parse_elements(dublin_core), description)
+    if work is not None:  # the rules by which Dublin Core is made may be newer than what is stored
+        return describe_work(parse_description("work", work))
+    return DublinCoreMetadata(parse_elements(dublin_core))
 
 
 def export_records(

@@ -23,6 +23,7 @@ from stdnum import isbn
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind, parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.records import values
+from flask_ibi_archive.core.records.rich_text import to_plain
 from flask_ibi_archive.core.records.values import FieldError, IssuedDate, Parsed, choose, wrong
 from flask_ibi_archive.errors import IdentifierError, one_line
 
@@ -570,6 +571,7 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     :param type_text: the type in the words of the description, or None. If it states a URI, the
         name of the type.
     :param publisher: the publisher, or None. It may begin with a place (``Place: Name``).
+    :param place: the place of publication, or None.
     :param issued: the date of publication, or None.
     :param dates: other dates, by kind.
     :param abstracts: the abstracts.
@@ -593,6 +595,7 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     type: Parsed[WorkType, parse_type] = WorkType.OTHER
     type_text: str | None = None
     publisher: Line | None = None
+    place: Line | None = None
     issued: Issued | None = None
     dates: Parsed[Mapping[DateKind, IssuedDate], _parse_dates] = field(default_factory=dict)
     degree: Parsed[Degree, _parse_degree] | None = None
@@ -618,9 +621,31 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
         return self.type in CONTAINED or self.container is not None
 
     @property
-    def published(self) -> IssuedDate | None:
-        """The date of publication, otherwise that of the defence of a thesis; or None."""
-        return self.issued or (self.degree.defended if self.degree else None)
+    def subtitle(self) -> Title | None:
+        """The subtitle of the first title, in the same language; or None."""
+        return next(filter(self._is_subtitle, self.titles[1:]), None)
+
+    def _is_subtitle(self, title: Title) -> bool:
+        languages = {one.lang and one.lang[:2] for one in (self.titles[0], title)} - {None}
+        return title.kind == "subtitle" and len(languages) < 2
+
+    @property
+    def other_titles(self) -> tuple[Title, ...]:
+        """The titles after the first one and its subtitle."""
+        return tuple(title for title in self.titles[1:] if title is not self.subtitle)
+
+    @property
+    def full_title(self) -> str:
+        """The first title with its subtitle; "" if there is no title.
+
+        A title that ends in punctuation is followed by no colon.
+        """
+        title = self.titles[0].value if self.titles else ""
+        subtitle = self.subtitle.value.lstrip(": ") if self.subtitle else ""
+        plain, rest = to_plain(title).casefold(), to_plain(subtitle).casefold()
+        if not rest or plain.endswith(f": {rest}"):
+            return title
+        return f"{title}{'' if plain.endswith(_PUNCTUATION) else ':'} {subtitle}"
 
     @property
     def imprint(self) -> tuple[str | None, str | None]:
@@ -628,10 +653,8 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
 
         Catalogues write ``São José dos Campos: INPE`` in dc:publisher.
         """
-        if self.publisher is None:
-            return None, None
-        place, _, name = (part.strip() for part in self.publisher.partition(": "))
-        return (place, name) if place and name else (None, self.publisher)
+        place, _, name = (part.strip() for part in (self.publisher or "").partition(": "))
+        return (self.place or place, name) if place and name else (self.place, self.publisher)
 
     @property
     def institution(self) -> str | None:
@@ -642,6 +665,44 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     def find_contributors(self, *roles: Role | None) -> list[Name]:
         """Return the contributors who have one of some roles."""
         return [name for name in self.contributors if name.role in roles]
+
+
+#: What a title may end with instead of a colon in front of its subtitle.
+_PUNCTUATION = tuple(".:;?!…–—")
+
+
+def complete(description: Description) -> Description:
+    """Return a description with what the degree of a thesis says, unless it is stated.
+
+    The day of the defence is the date, the institution is the publisher, and the degree gives the
+    type.
+    """
+    degree, type = description.degree, description.type
+    if degree is None:
+        return description
+    if type is WorkType.THESIS or (type is WorkType.OTHER and description.type_text is None):
+        words = _fold(f"{degree.level} {degree.name}")
+        found = (type for word, type in _DEGREES.items() if word in words)
+        is_higher = degree.level == "postdoctoral"
+        type = WorkType.THESIS if is_higher else next(found, WorkType.THESIS)
+    granting = degree.institution and degree.institution.name
+    return replace(
+        description,
+        type=type,
+        issued=description.issued or degree.defended,
+        publisher=description.publisher or granting,
+    )
+
+
+def make_plain(description: Description) -> Description:
+    """Return a description without markup in its titles and abstracts."""
+    container = description.container
+    return replace(
+        description,
+        titles=tuple(replace(one, value=to_plain(one.value)) for one in description.titles),
+        abstracts=tuple((to_plain(text), language) for text, language in description.abstracts),
+        container=container and replace(container, title=to_plain(container.title)),
+    )
 
 
 #: The names of the fields of the JSON object.
@@ -702,7 +763,10 @@ _ABBREVIATIONS = {name: abbreviation for abbreviation, name in FUNDERS.items()}
 
 def derive_dublin_core(description: Description) -> Mapping[str, tuple[Text, ...]]:
     """Return the Dublin Core of a description, in the order of the standard."""
-    container, date = description.container, description.published
+    description = make_plain(complete(description))
+    container, date = description.container, description.issued
+    others = ((title.value, title.lang) for title in description.other_titles)
+    titles = [(description.full_title, title.lang) for title in description.titles[:1]]
     numbers = [
         description.issn and f"ISSN {description.issn}",
         description.isbn and f"ISBN {description.isbn}",
@@ -712,7 +776,7 @@ def derive_dublin_core(description: Description) -> Mapping[str, tuple[Text, ...
     general = None if description.type is WorkType.OTHER else description.type.value
     related = [other.url or other.identifier for other in description.related]
     elements: dict[str, Iterable[Text]] = {
-        "title": ((title.value, title.lang) for title in description.titles),
+        "title": (*titles, *others),
         "creator": _plain(name.inverted for name in description.creators),
         "subject": ((subject.value, subject.lang) for subject in description.subjects),
         "description": (*description.abstracts, *description.notes),

@@ -57,7 +57,7 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
         for affiliation in author.affiliations:
             yield "author_institution", affiliation.name
         yield "author_orcid", author.orcid_url
-    yield "publication_date", _format_date(work.published)
+    yield "publication_date", _format_date(work.issued)
     if work.type.is_thesis:
         yield "dissertation_institution", work.institution
         yield "dissertation_name", work.degree.name if work.degree else None

@@ -33,6 +33,7 @@ from flask_ibi_archive.core.protocol import catalogue_items
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records import values
+from flask_ibi_archive.core.records.rich_text import to_plain
 from flask_ibi_archive.core.records.values import FieldError, IssuedDate, Parsed, choose, wrong
 from flask_ibi_archive.errors import PeerProtocolError
 
@@ -414,7 +415,8 @@ class ItemView(Struct, frozen=True):
     @property
     def stated_title(self) -> model.Text | None:
         """The title in the Dublin Core of the item and the language of the title, or None."""
-        return next(iter(self.dublin_core.get("title", ())), None)
+        found = next(iter(self.dublin_core.get("title", ())), None)
+        return found and (to_plain(found[0]), found[1])
 
     @property
     def title(self) -> str:

@@ -19,6 +19,7 @@ from flask_ibi_archive.core.protocol.catalogue_items import is_closed
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.record import ELEMENTS, DublinCore, DublinCoreMetadata, Record
+from flask_ibi_archive.core.records.rich_text import to_plain
 from flask_ibi_archive.errors import one_line
 
 #: The codes of ISO 639-2 that metadata often contain, and the language tags for them.
@@ -57,7 +58,10 @@ class Work(model.Description, frozen=True, kw_only=True):
     :param url: the persistent URL.
     :param page_url: the URL of the landing page.
     :param state: ``Original``, ``Copy`` or ``Deleted``.
-    :param title: the first title, on one line. If the description states no title, a substitute.
+    :param stated: the description as it is stated, with markup in its texts, and without what
+        :func:`.complete` adds.
+    :param title: the first title with its subtitle, on one line. If the description states no
+        title, a substitute.
     :param has_title: False if the description states no title.
     :param deposited: the timestamp of the item, or None.
     :param access: who may read the files; None if it is unknown, or if there are no files.
@@ -80,6 +84,7 @@ class Work(model.Description, frozen=True, kw_only=True):
     url: str
     page_url: str
     state: str
+    stated: model.Description
     title: str
     has_title: bool = True
     deposited: datetime | None = None
@@ -103,9 +108,9 @@ class Work(model.Description, frozen=True, kw_only=True):
         return self.titles[0].lang if self.titles else None
 
     @property
-    def other_titles(self) -> tuple[model.Title, ...]:
-        """The titles after the first one."""
-        return self.titles[1:]
+    def rich_title(self) -> str:
+        """The title with its markup."""
+        return self.stated.full_title or self.title
 
     @property
     def doi_url(self) -> str | None:
@@ -161,16 +166,19 @@ def make_work(
     :param today: the current day (UTC), on which the embargo depends; None: the access is unknown.
     """
     is_data = record.content_type == "Data"
-    if publisher is not None and dublin_core and not dublin_core.get("publisher"):
-        dublin_core = {**dublin_core, "publisher": ((publisher, None),)}
-        description = description and replace(description, publisher=publisher)
-    elements = clean_elements(dublin_core)
-    described = description or read_dublin_core(elements)
+    cleaned = clean_elements(dublin_core)
+    stated = description or read_dublin_core(cleaned)
+    described = model.make_plain(model.complete(stated))
+    if publisher is not None and dublin_core and described.publisher is None:
+        described = replace(described, publisher=publisher)
+        cleaned["publisher"] = ((publisher, None),)
+    for name in cleaned.keys() & {"title", "description"}:
+        cleaned[name] = tuple((to_plain(text), language) for text, language in cleaned[name])
     ibi = record.ibip or record.identifiers[0]
     same_as = tuple(map(parse_foreign, record.same_as))
-    stated = [text for text, _ in elements.get("identifier", ())]
+    identifiers = [text for text, _ in cleaned.get("identifier", ())]
     substitute = one_line(values.clean(title or "")) or ibi
-    languages = (_language(text) for text, _ in elements.get("language", ()))
+    languages = (_language(text) for text, _ in cleaned.get("language", ()))
 
     translations = (
         (language, f"{persistent_url_base}/{target}")
@@ -188,7 +196,8 @@ def make_work(
         url=f"{persistent_url_base}/{ibi}",
         page_url=page_url or f"{persistent_url_base}/{ibi}",
         state=record.state,
-        title=described.titles[0].value if described.titles else substitute,
+        stated=stated,
+        title=one_line(described.full_title) or substitute,
         has_title=bool(described.titles),
         deposited=record.timestamp,
         access=_find_access(record, today) if is_data and today else None,
@@ -196,7 +205,7 @@ def make_work(
         # the language of a metadata item is not that of the work that it describes
         language=(record.language if is_data else None) or next(filter(None, languages), None),
         metadata_language=metadata_language if is_data else record.language,
-        doi=next(filter(None, map(values.find_doi, [*stated, *record.same_as])), None),
+        doi=next(filter(None, map(values.find_doi, [*identifiers, *record.same_as])), None),
         same_as=same_as,
         next_edition=link(record.next_edition),
         previous_edition=link(previous_edition),
@@ -204,7 +213,7 @@ def make_work(
         translation_of=link(translation_of),
         files=tuple(replace(file, name=values.clean(file.name)) for file in files),
         archive_name=archive_name,
-        dublin_core=elements,
+        dublin_core=cleaned,
     )
 
 
@@ -241,7 +250,7 @@ def read_dublin_core(elements: DublinCore) -> model.Description:
 def find_year(metadata: DublinCoreMetadata) -> int | None:
     """Return the year of publication that metadata state, or None."""
     dates = (values.clean(text) for text, _ in metadata.elements.get("date", ()))
-    issued = metadata.work.issued if metadata.work else values.find_issued(dates)
+    issued = values.find_issued(dates)
     return None if issued is None else issued.year
 
 
@@ -254,7 +263,9 @@ def _find_access(record: Record, today: date) -> Access | None:
     return "open" if record.files else None
 
 
-def clean_elements(elements: Mapping[str, Iterable[model.Text]]) -> DublinCore:
+def clean_elements(
+    elements: Mapping[str, Iterable[model.Text]],
+) -> dict[str, tuple[model.Text, ...]]:
     """Return the elements without empty values, illegal characters and wrong languages."""
     cleaned: dict[str, tuple[model.Text, ...]] = {}
     for name in ELEMENTS:

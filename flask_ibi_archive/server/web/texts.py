@@ -30,6 +30,7 @@ from markupsafe import Markup, escape
 
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
+from flask_ibi_archive.core.records.rich_text import to_html
 from flask_ibi_archive.errors import Reason
 from flask_ibi_archive.server.config import EXTENSION
 from flask_ibi_archive.server.web import requests
@@ -322,4 +323,5 @@ FUNCTIONS = {
     "ibi_format_size": format_size,
     "ibi_language_name": get_language_name,
     "ibi_list_languages": list_languages,
+    "ibi_rich": lambda text: Markup(to_html(text)),
 }

@@ -1,16 +1,22 @@
-"""Tests what is read from the free text of Dublin Core."""
+"""Tests what a work contains: from its record, its description and the text of Dublin Core."""
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from datetime import date, datetime, timezone
+from typing import Any
 
+import pytest
 from hypothesis import given
-from support.metadata import BASE, IBI, make, works
+from support.metadata import BASE, IBI, describe, make, works
 
-from flask_ibi_archive.core.records.description import (
-    Container,
-    Title,
-)
+from flask_ibi_archive.core.records.description import Container, Title, WorkType
+from flask_ibi_archive.core.records.formats import BUILT_IN
+from flask_ibi_archive.core.records.formats.brazilian import cite
+from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
+from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 
@@ -52,6 +58,67 @@ def test_a_work_contains_what_the_record_states() -> None:
     assert (work.next_edition, work.previous_edition) == (f"{BASE}/8J/2", f"{BASE}/8J/1")
     assert work.translations == (("en", f"{BASE}/8J/3"),)
     assert (work.files, work.state) == ((file,), "Copy")
+
+
+TITLES: list[Any] = [
+    "Rain on <i>Bromelia</i>",
+    {"value": "um estudo", "lang": "pt", "kind": "subtitle"},
+    {"value": "CO<sub>2</sub> &amp; H", "lang": "en", "kind": "subtitle"},
+    {"value": "Chuva", "lang": "pt", "kind": "translated"},
+]
+
+
+def test_each_format_has_the_title_with_its_subtitle_as_plain_text() -> None:
+    titles = [{"value": TITLES[0], "lang": "en"}, *TITLES[1:]]
+    work = describe(titles=titles, creators=["Silva, Ana"], abstracts=["<jats:p>It.</jats:p>"])
+    full = "Rain on Bromelia: CO2 & H"
+    assert (work.title, work.rich_title) == (
+        full,
+        "Rain on <i>Bromelia</i>: CO<sub>2</sub> &amp; H",
+    )
+    assert [title.value for title in work.other_titles] == ["um estudo", "Chuva"]
+    for format in BUILT_IN:
+        text = format.write(work)
+        assert isinstance(text, str)
+        assert full in html.unescape(text).replace(r"\u0026", "&").replace(r"\&", "&"), format
+        custom = text.find('"custom"')  # only there, the description is as it is stated
+        assert not re.search("<i>|jats", html.unescape(text)[:custom] if custom > 0 else text)
+    assert json.loads(write_json_ld(work))["alternateName"] == ["um estudo", "Chuva"]
+    tags = [tag.content for tag in list_meta_tags(work) if tag.name == "citation_title"]
+    assert tags == [full]
+    assert "".join(part.text for part in cite(work)).startswith(f"SILVA, Ana. {full}. ")
+
+
+@pytest.mark.parametrize(
+    ("title", "subtitle", "full"),
+    [
+        ("Chuva", "um estudo", "Chuva: um estudo"),
+        ("Chuva?", "Um estudo", "Chuva? Um estudo"),
+        ("<i>Chuva!</i>", "um estudo", "<i>Chuva!</i> um estudo"),
+        ("Chuva :", "um estudo", "Chuva : um estudo"),
+        ("Chuva: um estudo", "Um estudo", "Chuva: um estudo"),
+    ],
+)
+def test_a_subtitle_follows_one_mark(title: str, subtitle: str, full: str) -> None:
+    work = describe(titles=[title, {"value": subtitle, "kind": "subtitle"}])
+    assert work.rich_title == full
+
+
+def test_a_degree_gives_the_date_the_type_and_the_publisher_unless_they_are_stated() -> None:
+    degree = {"name": "Doutorado em Letras", "institution": "USP", "defended": "2009-06-30"}
+    work = describe(titles=["T"], degree=degree)
+    assert (work.year, work.type, work.publisher) == (2009, WorkType.DOCTORAL_THESIS, "USP")
+    assert work.stated.issued is work.stated.publisher is None
+    assert {name: texts[0][0] for name, texts in work.dublin_core.items()} == {
+        "title": "T", "publisher": "USP", "date": "2009-06-30", "type": "doctoral thesis",
+    }  # fmt: skip
+    work = describe(titles=["T"], degree=degree, issued="2010", publisher="X", type="report")
+    assert (work.year, work.type, work.publisher) == (2010, WorkType.REPORT, "X")
+    levels = ("bachelor", "specialist", "master", "doctoral", "postdoctoral")
+    types = [describe(titles=["T"], degree={"level": level}).type.value for level in levels]
+    assert types == [
+        "bachelor thesis", "bachelor thesis", "master thesis", "doctoral thesis", "thesis",
+    ]  # fmt: skip
 
 
 def test_the_language_and_the_title_have_substitutes() -> None:

@@ -61,7 +61,7 @@ def _describe(work: Work) -> dict[str, Any]:
     institution = degree and degree.institution
     programme = degree and degree.programme
     department = programme and _make("Organization", name=programme)
-    issued = work.published
+    issued = work.issued
     authors = [name.orcid_url or name.ror for name in work.creators]
     funders = {grant.funder: grant.funder_id for grant in work.funding}
     time = work.deposited and work.deposited.isoformat()
