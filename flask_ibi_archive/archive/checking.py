@@ -124,6 +124,7 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
         return run_check(name, partial(function, archive, *arguments))
 
     yield check("configuration", _check_configuration)
+    yield check("name", _check_name)
     database = check("database", _check_database)
     yield database
     yield check("files", _check_files, database.ok)
@@ -180,6 +181,15 @@ def _check_programs(archive: Archive) -> str:
 def _check_configuration(archive: Archive) -> str:
     prefixes = " and ".join(archive.config.check_minting())
     return f"new identifiers begin with {prefixes}; those that exist stay as they are"
+
+
+def _check_name(archive: Archive) -> str:
+    name = archive.config.archive_name
+    if name is None:
+        raise CheckWarning(
+            "the repository has no name; set IBI_ARCHIVE_NAME, for pages, citations and harvesters"
+        )
+    return f"the repository is called {name}"
 
 
 def _check_database(archive: Archive) -> str:

@@ -430,7 +430,7 @@ class SharedConfig:
     The key of a setting in the Flask config is ``IBI_`` and the name of the field in capitals. A
     field can declare another key.
 
-    :ivar archive_name: the name in the header of pages.
+    :ivar archive_name: the name in pages, and that of an Archive in OAI-PMH and in citations.
     :ivar inner_hosts: the internal hosts and networks to which requests may be sent.
     :ivar mail: the settings of the e-mail server; None if no e-mail server is set.
     """
@@ -499,14 +499,11 @@ def require_secret(config: Mapping[str, Any]) -> NoReturn:
 class ArchiveConfig(SharedConfig):
     """The settings of an Archive.
 
-    :ivar archive_name: the name in pages, in OAI-PMH and in citations.
     :ivar folder: where files and keys are kept.
     :ivar mint_port: the port in repository names and the port in IBIps.
     """
 
     archive_address: str = setting(parse_archive_address, default_address)
-    # the address is checked after this setting
-    archive_name: str = setting(parse_text, lambda config: str(find_address(config)))
     publisher: str | None = setting(parse_text)
     archive_service_ibi: str | None = setting(parse_service_ibi)
     archive_ip: str | None = setting(parse_ip)

@@ -55,6 +55,7 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
     assert outcome.status == (0 if all(ok for ok, _ in found.values()) else 1)
     assert list(found) == [
         "configuration",
+        "name",
         "database",
         "files",
         *(("claims", "pages", "persistent URLs") if found["database"][0] else ()),
@@ -106,6 +107,10 @@ def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> N
             True,
             f"new identifiers begin with {' and '.join(archive_of(app).minter.prefixes)}; "
             "those that exist stay as they are",
+        ),
+        "name": (
+            True,
+            "the repository has no name; set IBI_ARCHIVE_NAME, for pages, citations and harvesters",
         ),
         "database": (True, f"the database is up to date; the service IBI is {SERVICE}"),
         "files": (True, f"{archive_of(app).config.files_folder} can be written"),
@@ -322,7 +327,7 @@ def test_a_login_before_all_pages_is_a_warning(app: Flask, mocked: responses.Req
     app.before_request_funcs[None] = [lambda: redirect("/login")]
     assert lines("pages")[0].startswith("WARN pages: the app itself answers /ibi/statistics")
     results = json.loads(command(app, "check", "--json").data)
-    assert [one["name"] for one in results if one["is_warning"]] == ["pages"]
+    assert [one["name"] for one in results if one["is_warning"]] == ["name", "pages"]
 
 
 WRONG_ANSWERS: list[tuple[dict[str, Any], str]] = [

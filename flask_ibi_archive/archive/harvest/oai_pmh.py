@@ -461,7 +461,8 @@ class _Answer:
         # the XML schema demands a dot
         mail_host = self._host if "." in self._host else f"{self._host}.localdomain"
         return messages.write_identify(
-            name=self._config.archive_name,
+            name=self._config.archive_name
+            or f"IBI Archive {current_archive().served().service_ibi}",
             host=self._host,
             base_url=self._base_url,
             # every host has this mailbox (RFC 5321, 4.5.1)

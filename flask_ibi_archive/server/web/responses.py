@@ -80,7 +80,7 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
         ibi_base=find_base_template(),
         lang=page_language(),
         part=list_templates,
-        site_name=requests.shared_config().archive_name or gettext("Resolver of IBI identifiers"),
+        site_name=requests.shared_config().archive_name or _name_site(),
         home_url=_find_home_url(),
         stylesheet=find_static_url("ibi.css"),
         script=find_static_url("ibi.js"),
@@ -89,6 +89,12 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
     response = make_response(html, status)
     set_language(response)
     return make_conditional(set_headers(response))
+
+
+def _name_site() -> str:
+    """Return the name of a site without one. The name of its host would be none for readers."""
+    is_resolver = RESOLVER_EXTENSION in current_app.extensions
+    return gettext("Resolver of IBI identifiers") if is_resolver else gettext("Repository")
 
 
 def make_conditional(response: Response) -> Response:

@@ -199,3 +199,15 @@ def test_a_landing_page_shows_related_items_by_title_with_few_statements(
         assert f">{title}</cite>" in page.source
     assert page.source.index("A newer edition of this item exists") < page.source.index("Files")
     assert len(count_statements(app, lambda: see(app, f"/col/{NEW}/"))) <= 7
+
+
+def test_the_name_of_the_host_is_neither_that_of_the_site_nor_a_publisher(
+    put: Callable[..., Flask],
+) -> None:
+    app = put(metadata={"dc": {"title": ["Rain"], "creator": ["Silva, Ana"]}})
+    host = archive_of(app).config.archive_address
+    text = see(app, f"/col/{rep(1)}/").source
+    assert host not in re.sub(r"""https?://[^"'<\s]+""", "", text)
+    assert "<strong>Rain</strong>. [<em>S. l.</em>: <em>s. n.</em>], [s. d.]. " in text
+    identify = ask(app, "/ibi/oai?verb=Identify").text
+    assert f"<repositoryName>IBI Archive {archive_of(app).served().service_ibi}<" in identify
