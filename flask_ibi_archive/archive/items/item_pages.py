@@ -34,7 +34,7 @@ from flask_ibi_archive.core.resolution.persistent_url import MOVED_FROM, add_que
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.server.web import requests
 from flask_ibi_archive.server.web.responses import RETRY_AFTER, render_page, set_headers
-from flask_ibi_archive.server.web.texts import format_date, gettext
+from flask_ibi_archive.server.web.texts import format_date, gettext, page_language
 
 #: What a view returns.
 Answer = TypeVar("Answer", bound=ResponseReturnValue)
@@ -249,7 +249,9 @@ def tombstone(item: ItemView) -> Response:
         shown_authors=SHOWN_AUTHORS,
         stated_title=stated_title,
         stated_citation=facts.citation if facts else None,
-        citation=cite(work, has_address=False) if work and stated_title else (),
+        citation=cite(work, None, page_language(), has_address=False)
+        if work and stated_title
+        else (),
         replacing=[
             other for other in item.related if other.ibi in (instead, item.record.next_edition)
         ],

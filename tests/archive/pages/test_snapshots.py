@@ -34,7 +34,7 @@ PAGES = {
     "an unknown file": f"{SECOND}/doc/none.pdf",
 }
 #: What differs from run to run: the day of access, and the versions of static files.
-CHANGING = re.compile(r"(?<=Acesso em: )\d+ \w+\.? \d{4}|(?<=\?v=)[0-9a-f]{12}")
+CHANGING = re.compile(r"(?<=Accessed on: )\d+ \w+\.? \d{4}|(?<=\?v=)[0-9a-f]{12}")
 
 
 @pytest.fixture(scope="module")

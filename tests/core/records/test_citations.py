@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, get_default_latex_context_db
-from support.metadata import load_work, make, one_line, texts
+from support.metadata import describe, load_work, make, one_line, texts
 from support.vectors import load
 
 from flask_ibi_archive.core.records.description import WorkType, parse_description, parse_name
@@ -98,9 +98,13 @@ def join(name: NameParts) -> str:
     return ", ".join(DECODER.latex_to_text(part) for part in parts if part)
 
 
+def make_case(case: dict[str, Any]) -> Work:
+    return make(**case["dc"]) if "dc" in case else describe(**case["work"])
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_work_is_cited_as_the_norm_asks(case: dict[str, Any]) -> None:
-    work = make(**case["dc"])
+    work = make_case(case)
     parts = cite(work, DAY)
     text = "".join(f"{MARKS[part.style]}{part.text}{MARKS[part.style]}" for part in parts)
     assert text == f"{case['citation']} Disponível em: {work.url}. Acesso em: 21 nov. 2026."
@@ -112,7 +116,7 @@ def format_citation(work: Work, accessed: date | None = None, has_address: bool 
 
 @pytest.mark.parametrize("case", CASES)
 def test_reference_managers_read_a_work_as_it_is(case: dict[str, Any]) -> None:
-    work = make(**case["dc"])
+    work = make_case(case)
     authors = [name.inverted for name in work.creators]
     year = None if work.year is None else str(work.year)
 
@@ -130,10 +134,9 @@ def test_reference_managers_read_a_work_as_it_is(case: dict[str, Any]) -> None:
 
     csl = read_csl(work)
     assert (csl["title"], csl["URL"]) == (work.title, work.url)
-    found = csl.get("author", [])
-    assert [(n.get("family") or n["literal"], n.get("given")) for n in found] == [
-        (name.family, name.given) for name in work.creators
-    ]
+    parts = ("literal", "family", "given", "suffix")
+    names = [[name[part] for part in parts if part in name] for name in csl.get("author", [])]
+    assert [", ".join(name) for name in names] == authors
     if year is not None:
         assert str(csl["issued"]["date-parts"][0][0]) == year
     if work.container is not None:
@@ -180,6 +183,23 @@ def test_any_work_has_a_citation(
     citation = format_citation(work, DAY)
     assert citation.encode()
     assert citation.endswith(f" Disponível em: {work.url}. Acesso em: 21 nov. 2026.")
+
+
+def test_the_words_of_a_citation_are_in_the_language_of_the_page() -> None:
+    thesis: dict[str, Any] = {
+        "titles": ["Chuva"],
+        "contributors": [{"name": "Lima, Rui", "role": "advisor"}],
+        "degree": {"level": "master", "defended": "2009"},
+    }
+    work = describe(**thesis)
+    for language, about, end in (
+        ("pt", "Orientador: Rui Lima. 2009. Dissertação (Mestrado)", "Acesso em: 21 nov. 2026."),
+        ("en", "Advisor: Rui Lima. 2009. Dissertation (Master's degree)", "on: 21 Nov. 2026."),
+        ("es", "Director: Rui Lima. 2009. Tesis (Maestría)", "Consultado el: 21 nov. 2026."),
+    ):
+        text = "".join(part.text for part in cite(work, DAY, language))
+        assert f"CHUVA. {about}. " in text
+        assert text.endswith(end)
 
 
 def test_the_citation_of_a_removed_item_has_the_ibi_instead_of_an_address() -> None:

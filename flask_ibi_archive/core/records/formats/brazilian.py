@@ -31,7 +31,7 @@ class Part(NamedTuple):
     style: str = ""
 
 
-#: Abbreviations of the months (annex A). Dates are in the language of the work.
+#: Abbreviations of the months (annex A). Dates of works are in the language of the work.
 _MONTHS = {
     "pt": ("jan.", "fev.", "mar.", "abr.", "maio", "jun.", "jul.", "ago.", "set.", "out.", "nov.",
            "dez."),
@@ -48,12 +48,62 @@ _SHORT_WORDS = frozenset({
     "al", "con", "del", "el", "en", "la", "las", "los", "un", "una", "unas", "unos", "y",
     "an", "in", "of", "on", "the", "to",
 })  # fmt: skip
-_DEGREES = {
-    model.WorkType.DOCTORAL_THESIS: "Tese (Doutorado)",
-    model.WorkType.MASTER_THESIS: "Dissertação (Mestrado)",
-    model.WorkType.BACHELOR_THESIS: "Trabalho de Conclusão de Curso (Graduação)",
-    model.WorkType.THESIS: "Tese",
+#: What a thesis is, the degree, and the other words of a citation, by language.
+_WORDS = {
+    "pt": {
+        model.WorkType.DOCTORAL_THESIS: "Tese (Doutorado)",
+        model.WorkType.MASTER_THESIS: "Dissertação (Mestrado)",
+        model.WorkType.BACHELOR_THESIS: "Trabalho de Conclusão de Curso (Graduação)",
+        model.WorkType.THESIS: "Tese",
+        "specialist": "Trabalho de Conclusão de Curso (Especialização)",
+        "advisor": "Orientador",
+        "co-advisor": "Coorientador",
+        "address": "Disponível em",
+        "accessed": "Acesso em",
+    },
+    "en": {
+        model.WorkType.DOCTORAL_THESIS: "Thesis (Doctorate)",
+        model.WorkType.MASTER_THESIS: "Dissertation (Master's degree)",
+        model.WorkType.BACHELOR_THESIS: "Final paper (Bachelor's degree)",
+        model.WorkType.THESIS: "Thesis",
+        "specialist": "Final paper (Specialist degree)",
+        "advisor": "Advisor",
+        "co-advisor": "Co-advisor",
+        "address": "Available at",
+        "accessed": "Accessed on",
+    },
+    "es": {
+        model.WorkType.DOCTORAL_THESIS: "Tesis (Doctorado)",
+        model.WorkType.MASTER_THESIS: "Tesis (Maestría)",
+        model.WorkType.BACHELOR_THESIS: "Trabajo de grado (Grado)",
+        model.WorkType.THESIS: "Tesis",
+        "specialist": "Trabajo final (Especialización)",
+        "advisor": "Director",
+        "co-advisor": "Codirector",
+        "address": "Disponible en",
+        "accessed": "Consultado el",
+    },
 }
+#: The language of the name of a degree, by a word in it.
+_DEGREE_LANGUAGES = {
+    "pt": re.compile("doutor|mestr|bachar|gradua|especializaç", re.IGNORECASE),
+    "es": re.compile("doctorado|doctor en|maestr|grado|especializaci", re.IGNORECASE),
+    "en": re.compile(r"doctor|ph\.?d|master|bachelor", re.IGNORECASE),
+}
+#: The words of kinship that belong to the surname in front of them (8.1).
+_KINSHIP = re.compile(r"(filho|netto|neto|j[uú]nior|jr\.?|sobrinho|segundo)", re.IGNORECASE)
+#: The particles in front of a surname, which follow the given names (8.1). In capitals they belong
+#: to the surname, as in Van Buren.
+_PARTICLES = re.compile(
+    r"(?:(?:de l[ao]s?|d[aeo]s?|del|di|du|von|van|der|den|ter|ten|zum?|zur|e)\s+)+(?=\S)"
+)
+_EDITION = re.compile(
+    r"([0-9]{1,3})(?:\s*[ªºa.]|st|nd|rd|th)?\s*(?:ed(?:\b\.?|i\w+))?[.,]?(?:\s+(.+))?",
+    re.IGNORECASE,
+)
+#: The types of works whose version is an edition.
+WITH_EDITIONS = frozenset(map(model.WorkType, ("book", "chapter", "proceedings")))
+_PAGES = re.compile(r"([0-9ivxlc, ]*[0-9]+)\s*(f|p)?\w*\.?", re.IGNORECASE)
 #: Matches a type that names the academic degree as the norm does.
 _STATED_DEGREE = re.compile(r"(?:tese|disserta|trabalho|monografia)[^(]*\(.+\)", re.IGNORECASE)
 _PROCEEDINGS = re.compile(
@@ -67,19 +117,25 @@ _MARK = "\0"
 MAX_AUTHORS = 3
 
 
-def cite(work: Work, accessed: date | None = None, *, has_address: bool = True) -> tuple[Part, ...]:
+def cite(
+    work: Work, accessed: date | None = None, language: str = "pt", *, has_address: bool = True
+) -> tuple[Part, ...]:
     """Return the citation of a work in parts.
 
     :param accessed: the day on which the reader accessed the work; None: it is not stated.
+    :param language: the language of the reader, for the words that are not those of the work.
     :param has_address: False if the citation names the IBI instead of the persistent URL, as for a
         removed item.
     """
     doi = f" DOI: {work.doi_url}." if work.doi_url else ""
-    address = f" Disponível em: {work.url}." if has_address else f" IBI: {work.ibi}."
+    language = language[:2] if language[:2] in _WORDS else "pt"
+    words = _WORDS[language]
+    address = f" {words['address']}: {work.url}." if has_address else f" IBI: {work.ibi}."
     if accessed is not None and has_address:
-        day = f"{accessed.day} {_MONTHS['pt'][accessed.month - 1]} {accessed.year}"
-        address += f" Acesso em: {day}."
-    styles_and_texts = ["", *f"{_list_authors(work)}{_describe(work)}{doi}{address}".split(_MARK)]
+        day = f"{accessed.day} {_MONTHS[language][accessed.month - 1]} {accessed.year}"
+        address += f" {words['accessed']}: {day}."
+    described = _describe(work, language)
+    styles_and_texts = ["", *f"{_list_authors(work)}{described}{doi}{address}".split(_MARK)]
     pairs = zip(styles_and_texts[::2], styles_and_texts[1::2], strict=True)
     return tuple(Part(text, style) for style, text in pairs if text)
 
@@ -92,12 +148,13 @@ def _style(text: str, style: str) -> str:
 _NO_PLACE = _style("S. l.", "italic")
 
 
-def _describe(work: Work) -> str:
+def _describe(work: Work, language: str) -> str:
     """Return the title and the data of publication, which depend on the type."""
     if work.type.is_thesis:
-        return _describe_thesis(work)
+        return _describe_thesis(work, language)
     if work.container is None:
-        return f"{_format_title(work, 'bold')} {_format_imprint(work, work.archive_name)}"
+        imprint = _format_imprint(work, work.archive_name)
+        return f"{_format_title(work, 'bold')} {imprint}{_format_extent(work, 'p.')}"
     if work.type in model.IN_JOURNALS:
         return _describe_article(work, work.container)
     return _describe_section(work, work.container)
@@ -116,10 +173,19 @@ def _format_author(name: model.Name) -> str:
     """Return an author. The family name or the organisation is in capitals.
 
     An addition in parentheses is not in capitals, and of a body of a government only the name of
-    the government is (8.1), as in ``BRASIL. Ministério da Justiça``.
+    the government is (8.1), as in ``BRASIL. Ministério da Justiça``. A particle follows the given
+    names, and a word of kinship the surname, as in ``SILVA JÚNIOR, José da``.
     """
     if name.given is not None:
-        return f"{name.family.upper()}, {name.given}"
+        family, (given, *suffixes) = name.family, re.split(r",\s*", name.given)
+        first, _, last = given.rpartition(" ")
+        if _KINSHIP.fullmatch(family) and first and len(last.rstrip(".")) > 1:
+            family, given = f"{last} {family}", first
+        if suffixes and _KINSHIP.fullmatch(suffixes[0]):
+            family = f"{family} {suffixes.pop(0)}"
+        if particle := _PARTICLES.match(family):
+            family, given = family[particle.end() :], f"{given} {particle[0]}".rstrip()
+        return ", ".join((family.upper(), given, *suffixes))
     government = re.fullmatch(r"(\w[\w ]{3,}\. )(.+)", name.family)
     head, rest = government.groups() if government else (name.family, "")
     main, bracket, addition = head.partition("(")
@@ -132,11 +198,15 @@ def _format_title(work: Work, style: str = "") -> str:
     If the work has no author, its first word is in capitals instead (8.1).
     """
     # catalogues also write a space in front of the colon
-    title, *subtitle = re.split(" ?: ", work.title, maxsplit=1)
+    title, *rest = re.split(" ?: ", work.title, maxsplit=1)
+    subtitle = f": {rest[0]}" if rest else ""
+    if work.subtitle is not None and work.title.startswith(work.titles[0].value):
+        title = work.titles[0].value
+        subtitle = work.title[len(title) :]
     if not work.creators and work.has_title:
         title, style = _capitalize_first_word(title), ""
     # the full stop is not in the style
-    end = _end_sentence(f": {subtitle[0]}") if subtitle else _end_sentence(title)[len(title) :]
+    end = _end_sentence(subtitle) if subtitle else _end_sentence(title)[len(title) :]
     return _style(title, style) + end
 
 
@@ -148,19 +218,58 @@ def _capitalize_first_word(title: str) -> str:
     return first.upper() + space + rest
 
 
-def _describe_thesis(work: Work) -> str:
-    """Return title, year of deposit, degree, institution and year of the defence (7.1)."""
+def _describe_thesis(work: Work, language: str) -> str:
+    """Return title, advisors, year of deposit, pages, degree, institution and year (7.1)."""
     known = work.degree or model.Degree()
+    words = _WORDS[language]
+    advisors = "".join(
+        f" {_end_sentence(f'{words[role]}: ' + '; '.join(name.direct for name in names))}"
+        for role, names in (
+            ("advisor", work.find_contributors("advisor", "supervisor")),
+            ("co-advisor", work.find_contributors("co-advisor")),
+        )
+        if names
+    )
     defended = _format_year(known.defended or work.issued)
     year = _format_year(work.issued or known.defended)
     stated = work.type_text or ""
-    degree = stated if _STATED_DEGREE.fullmatch(stated) else _DEGREES[work.type]
+    if known.name is not None:
+        # both words of the degree are in one language
+        found = (name for name, word in _DEGREE_LANGUAGES.items() if word.search(known.name))
+        words = _WORDS[next(found, language)]
+    kind = "specialist" if known.level == "specialist" else work.type
+    degree = stated if _STATED_DEGREE.fullmatch(stated) else words[kind]
     if known.name is not None and degree is not stated:
         degree = f"{degree.partition(' (')[0]} ({known.name})"
     place = work.imprint[0]
     institution = ", ".join(filter(None, (work.institution, place)))
     granted = f" – {institution}, {defended}" if institution else ""
-    return f"{_format_title(work, 'bold')} {year}. {degree}{granted}."
+    pages = _format_extent(work, "f.")
+    return f"{_format_title(work, 'bold')}{advisors} {year}.{pages} {degree}{granted}."
+
+
+def _format_extent(work: Work, unit: str) -> str:
+    """Return the number of pages or leaves; "" if it is unknown.
+
+    :param unit: the unit of a number without one.
+    """
+    found = _PAGES.fullmatch(work.extent or "")
+    return f" {found[1].strip()} {f'{found[2].lower()}.' if found[2] else unit}" if found else ""
+
+
+def _format_edition(work: Work) -> str:
+    """Return the edition of a book in its language (8.3); "" if it is unknown."""
+    if work.version is None or work.type not in WITH_EDITIONS:
+        return ""
+    found = _EDITION.fullmatch(work.version)
+    if found is None:
+        return f"{_end_sentence(work.version)} "
+    number, rest = found.groups()
+    ordinal = f"{number}."
+    if (work.language or "").startswith("en"):
+        ending = {"1": "st", "2": "nd", "3": "rd"}.get(number[-1], "th")
+        ordinal = f"{number}{'th' if number[-2:-1] == '1' else ending}"
+    return f"{ordinal} ed. {_end_sentence(rest) + ' ' if rest else ''}"
 
 
 def _describe_article(work: Work, journal: model.Container) -> str:
@@ -168,7 +277,7 @@ def _describe_article(work: Work, journal: model.Container) -> str:
     numbers = (("v.", journal.volume), ("n.", journal.number), ("p.", journal.pages))
     parts = [
         _style(journal.title, "bold"),
-        journal.place or f"[{_NO_PLACE}]",
+        journal.place or work.place or f"[{_NO_PLACE}]",
         *(f"{name} {number}" for name, number in numbers if number),
         _format_date(work),
     ]
@@ -198,17 +307,21 @@ def _describe_section(work: Work, container: model.Container) -> str:
 
 
 def _format_imprint(work: Work, archive_name: str | None = None) -> str:
-    """Return place, publisher and year (8.4 to 8.6); expressions replace what is unknown.
+    """Return edition, place, publisher and year (8.3 to 8.6), and expressions for the unknown.
 
     :param archive_name: the repository, which is the publisher of a work if no publisher is stated.
         None for a part of a book or of proceedings, because the repository did not publish these.
     """
     place, publisher = work.imprint
+    publisher = publisher or (archive_name if place is None else None)
     if publisher is None:
-        imprint = archive_name or f"[{_NO_PLACE}: {_style('s. n.', 'italic')}]"
+        unknown = _style("s. n.", "italic")
+        imprint = f"{place}: [{unknown}]" if place else f"[{_NO_PLACE}: {unknown}]"
+    elif work.publisher is None:
+        imprint = publisher
     else:
         imprint = f"{place or f'[{_NO_PLACE}]'}: {publisher}"
-    return f"{imprint}, {_format_year(work.issued)}."
+    return f"{_format_edition(work)}{imprint}, {_format_year(work.issued)}."
 
 
 def _format_year(issued: IssuedDate | None) -> str:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from flask_ibi_archive.core.records.description import IN_JOURNALS, Container, Name, Role, WorkType
+from flask_ibi_archive.core.records.description import IN_JOURNALS, Container, Name, Role
+from flask_ibi_archive.core.records.formats.brazilian import WITH_EDITIONS
 from flask_ibi_archive.core.records.formats.common import TYPES
 from flask_ibi_archive.core.records.record import format_description
 from flask_ibi_archive.core.records.values import IssuedDate
@@ -109,7 +110,7 @@ def _list_notes(work: Work) -> Iterator[str]:
 
 
 def _list_dates(work: Work) -> Iterator[tuple[str, str]]:
-    issued = work.published
+    issued = work.issued
     if issued is None:
         return
     year = f"{issued.year:04}" if issued.year is not None else escape(issued.text)
@@ -152,7 +153,7 @@ def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     yield from (("A2", name.inverted) for name in work.find_contributors("editor"))
     yield from (("A3", name.inverted) for name in work.find_contributors("advisor", "co-advisor"))
     yield from (("A4", name.inverted) for name in work.find_contributors("translator"))
-    issued = work.published
+    issued = work.issued
     if issued is not None:
         # unknown parts of the date are empty
         year, month, day = (*map(str, issued.parts), "", "", "")[:3]
@@ -202,8 +203,6 @@ _OTHER_TYPES = {
     "video": "broadcast",
 }
 OTHER_TYPES = {name: type for type, names in _OTHER_TYPES.items() for name in names.split()}
-#: The types of works whose version is an edition.
-_WITH_EDITIONS = frozenset({WorkType.BOOK, WorkType.CHAPTER, WorkType.PROCEEDINGS})
 #: The fields of a description that CSL has no variables for.
 _NOT_IN_CSL = frozenset({
     "access_right", "coverage", "dates", "degree", "funding", "related", "rights",
@@ -225,11 +224,11 @@ def _describe(work: Work) -> dict[str, Any]:
     place = work.imprint[0]
     container, degree = work.container or Container(""), work.degree
     dates = {
-        "issued": work.published,
+        "issued": work.issued,
         "submitted": work.dates.get("submitted"),
         "available-date": work.dates.get("available"),
     }
-    version = "edition" if work.type in _WITH_EDITIONS else "version"
+    version = "edition" if work.type in WITH_EDITIONS else "version"
     pages = None if work.extent is None else _PAGES.fullmatch(work.extent)
     short_titles = (title.value for title in work.other_titles if title.kind == "alternative")
     found = {
@@ -276,9 +275,9 @@ def _join_subjects(subjects: list[str]) -> str:
 
 def _list_custom_fields(work: Work) -> dict[str, Any]:
     """Return the fields that CSL has no variables for, or not for all of what they state."""
-    stated: dict[str, Any] = format_description(work)
+    stated: dict[str, Any] = format_description(work.stated)
     is_plain = {
-        "titles": len(work.titles) == 1,
+        "titles": stated.get("titles") == [work.title],
         "creators": _are_names(stated.get("creators", [])),
         "contributors": _are_names(stated.get("contributors", []))
         and all(any(name.role in roles for roles in _ROLES.values()) for name in work.contributors),
