@@ -18,7 +18,7 @@ from support.documentation import rows
 
 import flask_ibi_archive
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.commands import ibi
+from flask_ibi_archive.archive.commands import SECTIONS, ibi
 from flask_ibi_archive.core.records.record import FIELDS
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
@@ -161,6 +161,16 @@ def test_the_table_of_commands_has_each_command_once() -> None:
     cells = first_cells(page("reference/commands.rst"))
     found = [name for cell in cells for name in re.findall(rf"``({COMMAND})", cell)]
     assert sorted(found) == sorted(commands())
+
+
+def test_the_commands_are_on_the_page_as_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    titles = re.findall(r"^(.+)\n-+$", page("reference/commands.rst"), re.MULTILINE)
+    assert titles == [*SECTIONS, "Commands of a resolver"]
+    ibi.main(["--help"], standalone_mode=False)
+    shown = re.findall(r"^  ([a-z][a-z-]+)  ", capsys.readouterr().out, re.MULTILINE)
+    everyday = "init check add edit show list delete import export register-archive offer accept"
+    assert shown[:12] == everyday.split()
+    assert {"upgrade", "downgrade", "mint", "url-list", "decode"} == set(shown[-5:])
 
 
 def test_the_changes_name_every_migration() -> None:

@@ -40,7 +40,7 @@ SECTIONS = {
     "joining.commands.register-archive moving.commands.offer "
     "moving.commands.accept",
     "Items": "items.commands.copy items.commands.transfer items.commands.alias "
-    "accesses.commands.stats",
+    "items.commands.reserve items.commands.release accesses.commands.stats",
     "Rows of models": "hosts.commands.adopt hosts.commands.compare",
     "Resolvers and other servers": "joining.commands.generate-key "
     "joining.commands.registration-email "
@@ -49,8 +49,7 @@ SECTIONS = {
     "Maintenance": "commands.verify commands.check-links accesses.commands.purge "
     "commands.renew-harvests",
     "For experts": "commands.upgrade commands.downgrade items.commands.mint "
-    "items.commands.decode items.commands.reserve "
-    "items.commands.release commands.url-list",
+    "items.commands.decode commands.url-list",
 }
 
 
@@ -259,11 +258,12 @@ def list_command(
 ) -> None:
     """List the items, or the Archives of the database.
 
-    Prints one line for each item: repository name, IBIp, state and title, separated by tabs.
+    Prints a table with a line for each item: repository name, IBIp, state, the time of the last
+    change, and title, separated by tabs.
 
-    With --archives, prints one line for each Archive of the database. The line contains the IBI of
-    the service, the address, the status of the registration with the resolver, the date of this
-    status, and the error of the last request.
+    With --archives, prints a table of the Archives of the database: the IBI of the service, the
+    address, the status of the registration with the resolver, the date of this status, and the
+    error of the last request.
 
     After a list of items, the command shows the registration status of this Archive on standard
     error. Without a terminal, the status is shown only if there is a problem. With --json, the
@@ -276,6 +276,7 @@ def list_command(
       flask --app example_app ibi list --archives
     """
     from flask_ibi_archive.archive.joining.commands import list_archives, write_registration
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
     from flask_ibi_archive.core.records.record import format_record
 
     if archives and (limit, state, search) != (None, None, None):
@@ -290,9 +291,17 @@ def list_command(
             {**format_record(one.record), "state": one.record.state} for one in items
         )
         return
-    for item in items:
-        title = " ".join(item.title.split())
-        terminal.write("\t".join([item.rep or "", item.ibip or "", item.record.state, title]))
+    rows = (
+        {
+            "rep": item.rep,
+            "ibip": item.ibip,
+            "state": item.record.state,
+            "timestamp": format_timestamp(item.record.timestamp),
+            "title": " ".join(item.title.split()),
+        }
+        for item in items
+    )
+    terminal.write_table(("rep", "ibip", "state", "timestamp", "title"), rows, as_json)
     write_registration(archive)
 
 

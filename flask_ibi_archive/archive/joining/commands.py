@@ -205,9 +205,4 @@ def list_archives(archive: Archive, as_json: bool) -> None:
     for line in lines:
         for name, value in line.items():
             line[name] = format_timestamp(value) if isinstance(value, datetime) else value
-    if as_json:
-        terminal.write_json_list(lines)
-        return
-    for line in lines:
-        shown = ("service", "address", "state", "since", "error")
-        terminal.write("\t".join(line[name] or "" for name in shown))
+    terminal.write_table(("service", "address", "state", "since", "error"), lines, as_json)

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -83,8 +84,10 @@ def write_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], as_js
     if as_json:
         write_json_list(rows)
         return
+    rows = iter(rows)
+    first = [*islice(rows, 1)]  # an error precedes the heading
     write("\t".join(columns))
-    for row in rows:
+    for row in chain(first, rows):
         write("\t".join("" if row[name] is None else str(row[name]) for name in columns))
 
 

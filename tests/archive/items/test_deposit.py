@@ -30,7 +30,7 @@ def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
 
 
 def nothing_is_here(app: Flask) -> bool:
-    return command(app, "list").data == "" and not paths_in_store(archive_of(app))
+    return command(app, "list").lines[1:] == [] and not paths_in_store(archive_of(app))
 
 
 def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, report: Path) -> None:

@@ -41,7 +41,7 @@ PATIENCE = 120
 def list_items(installation: Any) -> dict[str, dict[str, str]]:
     """Return the identifiers of each item that ``ckan ibi list`` names, by title."""
     lines = [line.split("\t") for line in installation.run("ibi", "list").splitlines()]
-    return {title: {"rep": rep, "ibip": ibip} for rep, ibip, _, title in lines}
+    return {title: {"rep": rep, "ibip": ibip} for rep, ibip, *_, title in lines[1:]}
 
 
 @contextmanager
