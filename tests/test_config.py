@@ -244,6 +244,16 @@ def test_a_host_name_and_an_ip_address_are_sufficient_for_minting() -> None:
         assert extract_host(address) == read(IBI_ARCHIVE_ADDRESS=address).mint_host == host
 
 
+def test_a_trial_on_one_computer_needs_no_host_name() -> None:
+    for address in ("localhost:5000", "127.0.0.1:5000", "[::1]:5000"):
+        config = read(IBI_ARCHIVE_ADDRESS=address, IBI_ARCHIVE_IP="127.0.0.1")
+        assert config.check_minting()[0] == "localdomain/localhost.5000"
+    # a public server with a forgotten address, and a server that names its host, are no trials
+    config = read(IBI_ARCHIVE_ADDRESS="localhost:5000", IBI_ARCHIVE_IP="150.163.34.243")
+    assert config.mint_host == "localhost"
+    assert read(IBI_MINT_HOST="a.br", IBI_ARCHIVE_IP="127.0.0.1").mint_host == "a.br"
+
+
 #: Settings with which nothing can be minted, and the key that the error names.
 NEEDS = [
     pytest.param({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP", id="no IP"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from functools import cached_property, partial
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
@@ -293,7 +294,25 @@ class Archive:
             row of the host's own model.
         :raises StorageError: if the object has no identifier yet.
         """
-        return f"{self.config.persistent_url_base}/{require_ibi(item)}"
+        return f"{self.persistent_url_base}/{require_ibi(item)}"
+
+    @property
+    def persistent_url_base(self) -> str:
+        """The beginning of persistent URLs, such as ``http://urlib.net``.
+
+        It is IBI_PERSISTENT_URL_BASE, if it is set; the host of IBI_RESOLVER_URL, if a resolver has
+        confirmed the inclusion of the Archive; otherwise the Archive's own address, where
+        persistent URLs work, too.
+        """
+        is_own = self.config.persistent_url_base is None and not archives.is_included(self)
+        return self.addresses.base if is_own else self.resolver_base
+
+    @property
+    def resolver_base(self) -> str:
+        """The beginning of persistent URLs that also lead to items of other Archives."""
+        resolver = urlsplit(self.config.resolver_url)
+        host = f"{resolver.scheme}://{resolver.netloc.rpartition('@')[2]}"
+        return self.config.persistent_url_base or host
 
     def mint(self, count: int = 1, store: StoreMinted | None = None) -> list[Minted]:
         """Issue new identifiers, and wait until the date of the last one is reached.

@@ -312,10 +312,10 @@ def _check_persistent_urls(archive: Archive) -> str:
             f"a route of the app answers {path}; its view should begin with "
             "ibi.answer_persistent_url() (see docs/howto/your-app-has.rst)"
         )
-    url = archive.persistent_url(item)
-    is_here = normalize_host(urlsplit(url).netloc) == normalize_host(archive.config.archive_address)
+    base, address = archive.config.persistent_url_base or "", archive.config.archive_address
+    is_here = normalize_host(urlsplit(base).netloc) == normalize_host(address)
     if isinstance(outcome, Redirect) and is_here:
-        _ask_persistent_url(archive, url)
+        _ask_persistent_url(archive, archive.persistent_url(item))
     return f"the app answers {path}"
 
 

@@ -54,6 +54,9 @@ PAGE_POLICY = (
 #: The default of IBI_DATABASE_TIMEOUT in seconds. Archives and resolvers use this setting.
 DATABASE_TIMEOUT = 5
 
+#: The host name in the identifiers of a trial on one computer, and the beginning of their rep form.
+TRIAL_HOST, TRIAL_PREFIX = "localhost.localdomain", "localdomain/localhost"
+
 Settings = TypeVar("Settings", bound="SharedConfig")
 
 
@@ -475,8 +478,14 @@ def find_address(config: Mapping[str, Any]) -> str:
 
 
 def default_mint_host(config: Mapping[str, Any]) -> str:
-    """Return the default of IBI_MINT_HOST: the host in the address of the Archive."""
-    return hosts.extract_host(find_address(config))
+    """Return the default of IBI_MINT_HOST: the host in the address of the Archive.
+
+    An Archive whose address and IP address both are those of the computer itself is a trial. It
+    mints with a host name that cannot be public.
+    """
+    host = hosts.extract_host(find_address(config))
+    is_trial = hosts.is_loopback(host) and hosts.is_loopback(config.get("IBI_ARCHIVE_IP"))
+    return TRIAL_HOST if is_trial else host
 
 
 def default_mint_port(config: Mapping[str, Any]) -> int | str:
@@ -533,7 +542,7 @@ class ArchiveConfig(SharedConfig):
     former_hosts: frozenset[str] = setting(parse_own_hosts, ())
     identification: bool = setting(parse_flag, False)
     resolver_url: str = setting(parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
-    persistent_url_base: str = setting(parse_base_url, "http://urlib.net")
+    persistent_url_base: str | None = setting(parse_base_url)
     resolver_email: str | None = setting(parse_email)
     registration_key: str | None = setting(parse_registration_key, is_secret=True)
     anonymise_ips: bool = setting(parse_flag, True)

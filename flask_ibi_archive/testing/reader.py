@@ -100,7 +100,7 @@ class Reader:
                     content_type=pairs[f"contenttype{relation}"][0],
                     state=pairs[f"state{relation}"][0],
                     url=pairs[f"url{relation}"][0],
-                    persistent_url=f"{self.archive.config.persistent_url_base}/{pairs['ibi'][1]}",
+                    persistent_url=f"{self.archive.persistent_url_base}/{pairs['ibi'][1]}",
                     url_key=pairs["urlkey"][0],
                     ibi=None if named is None else messages.parse_ibi_forms(named),
                 )

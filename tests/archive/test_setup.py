@@ -67,6 +67,25 @@ def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
     assert command(app, "init").err == ""
 
 
+@pytest.mark.no_tables
+def test_a_trial_warns_and_cannot_be_registered(new_app: NewApp) -> None:
+    settings = {
+        "IBI_ARCHIVE_SERVICE_IBI": None,
+        "IBI_ARCHIVE_IP": "127.0.0.1",
+        "IBI_REGISTRATION_KEY": "1234567890",
+        "IBI_ARCHIVE_ADMIN_EMAIL": "banon@dpi.inpe.br",
+    }
+    app = new_app(IBI_ARCHIVE_ADDRESS="localhost:5000", **settings)
+    first = command(app, "init")
+    assert first.out.startswith("localdomain/localhost.5000/")
+    assert first.err.startswith("Warning: this Archive is a trial on one computer")
+    for address in ("localhost:5000", "repository.example.org"):
+        app = new_app(IBI_ARCHIVE_ADDRESS=address, **settings)
+        refused = command(app, "register-archive")
+        assert refused.status == 1
+        assert "the Archive is a trial on one computer" in refused.err
+
+
 def moved(app: Flask, *words: str) -> str:
     """Migrate the tables and return the message about their revision."""
     outcome = command(app, *words)

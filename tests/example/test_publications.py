@@ -36,7 +36,7 @@ def test_a_draft_has_an_identifier_and_only_its_owner_and_librarians_see_it(
     for visitor in (ana, librarian):
         page = visitor.get(path_of(draft))
         assert "This is a draft" in page
-        assert f"http://urlib.net/{draft.ibi}" in page
+        assert f"http://localhost:5000/{draft.ibi}" in page
         assert visitor.get(f"/publications/{draft.id}/files/rain.pdf").startswith("%PDF-")
         assert "On rain" in visitor.get("/mine")
     for visitor in (reader, Visitor(app, "davi")):

@@ -44,6 +44,7 @@ def configure(app: Flask, uri: str, folder: Path, **config: Any) -> None:
         IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
         IBI_ARCHIVE_SERVICE_IBI=SERVICE,
         IBI_ARCHIVE_IP="150.163.34.243",
+        IBI_PERSISTENT_URL_BASE="http://urlib.net",
     )
     app.config.from_mapping(config)
 

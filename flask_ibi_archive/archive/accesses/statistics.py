@@ -217,7 +217,7 @@ def _show_page(statistics: Statistics, until: str | None, item: ItemView | None)
     count = SHOWN[statistics.by]
     begin, end = find_shown_range(labels, until, count)
     shown = statistics.periods[begin:end]
-    addresses = current_archive().addresses
+    addresses = current_archive().addresses.relative
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
     response = item_pages.page(
         "statistics",

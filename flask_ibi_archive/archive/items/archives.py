@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -35,6 +39,11 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
 SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
+#: A process remembers for this number of seconds whether a resolver includes an Archive.
+MEMORY = 10
+#: Whether a resolver includes the Archives of each database, by the IBI in the settings, and when
+#: this process asks again.
+_inclusions: WeakKeyDictionary[Database, dict[str | None, tuple[bool, float]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +128,45 @@ def store_address(connection: Connection, archive_id: int, service_ibi: str, add
 
 
 def find_address(connection: Connection, archive_id: int, service_ibi: str) -> str | None:
-    """Return the stored address of an Archive on another server, or None."""
-    address: str | None = connection.scalar(
-        select(ArchiveElsewhere.address).where(
-            ArchiveElsewhere.archive_id == archive_id, ArchiveElsewhere.service_ibi == service_ibi
-        )
+    """Return the address of another Archive of the database or on another server, or None."""
+    elsewhere = select(ArchiveElsewhere.address).where(
+        ArchiveElsewhere.archive_id == archive_id, ArchiveElsewhere.service_ibi == service_ibi
     )
+    beside = (
+        select(ArchiveRow.address)
+        .join(ItemIdentifier, ItemIdentifier.item_id == ArchiveRow.service_item_id)
+        .where(ItemIdentifier.text == service_ibi)
+    )
+    address: str | None = connection.scalar(elsewhere) or connection.scalar(beside)
     return address
 
 
-def is_included(connection: Connection, archive_id: int) -> bool:
-    """Return whether a resolver has confirmed that it includes an Archive."""
-    confirmed_at = select(Registration.confirmed_at).where(Registration.archive_id == archive_id)
-    return connection.scalar(confirmed_at) is not None
+def is_included(archive: Archive) -> bool:
+    """Return whether a resolver has confirmed that it includes an Archive.
+
+    The answer is remembered, because each page depends on it. Therefore the answer may be old for
+    :data:`MEMORY` seconds if another process stores a confirmation. If the database does not
+    answer, the last answer remains valid.
+    """
+    key, now = archive.config.archive_service_ibi, monotonic()
+    answers = _inclusions.setdefault(archive.database, {})
+    included, until = answers.get(key, (False, -inf))
+    if now >= until:
+        with suppress(NotReady, ConfigError):
+            confirmed_at = select(Registration.confirmed_at).where(
+                Registration.archive_id == archive.served().id
+            )
+            included = (
+                archive.database.read(lambda connection: connection.scalar(confirmed_at))
+                is not None
+            )
+        answers[key] = included, now + MEMORY
+    return included
+
+
+def forget_inclusions() -> None:
+    """Ask the databases again whether resolvers have confirmed the inclusion of Archives."""
+    _inclusions.clear()
 
 
 def create_archive(

@@ -104,7 +104,7 @@ def describe_work(item: ItemView) -> Work:
     return make_work(
         item.record,
         item.dublin_core,
-        archive.config.persistent_url_base,
+        archive.persistent_url_base,
         description=item.description,
         page_url=archive.addresses.item(item),
         files=[_describe_file(item, file) for file in item.record.files],
@@ -139,8 +139,13 @@ def page_values() -> dict[str, object]:
     """Return the variables of all pages of the Archive."""
     archive = requests.current_archive()
     return {
-        "addresses": archive.addresses,
-        "persistent_url_base": archive.config.persistent_url_base,
+        # on another host than IBI_ARCHIVE_ADDRESS, links lead to pages on this host
+        "addresses": archive.addresses.relative,
+        "persistent_url_base": archive.persistent_url_base,
+        "persistent_link_base": requests.find_path(archive.persistent_url_base),
+        "find_path": requests.find_path,
+        "is_included": is_included(archive),
+        "resolver_base": archive.resolver_base,
         "formats": archive.formats,
         "contact": archive.config.archive_admin_email,
     }
@@ -217,8 +222,8 @@ def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
                     "access, connect from its network."
                 )
             )
-        config = requests.current_archive().config
-        contact, url = config.archive_admin_email, f"{config.persistent_url_base}/{item.ibi}"
+        archive = requests.current_archive()
+        contact, url = archive.config.archive_admin_email, archive.persistent_url(item)
         if contact is not None:
             link = Markup('<a href="mailto:{}?subject={}">{}</a>').format(
                 quote(contact, safe="@"), quote(url, safe=""), contact
@@ -257,7 +262,7 @@ def tombstone(item: ItemView) -> Response:
         ],
     )
     if instead:
-        url = f"{requests.current_archive().config.persistent_url_base}/{instead}"
+        url = f"{requests.current_archive().persistent_url_base}/{instead}"
         response.headers["Link"] = f'<{url}>; rel="successor-version"'
     return response
 
@@ -269,12 +274,13 @@ def find_resolver_url(target: str) -> str | None:
     :returns: None if this host is also the host of the resolver. In this case, a redirect would be
         an endless loop.
     """
-    config = requests.current_archive().config
-    base = urlsplit(config.persistent_url_base)
-    own = {normalize_host(host) for host in (requests.request_host(), config.archive_address)}
+    archive = requests.current_archive()
+    url, address = archive.resolver_base, archive.config.archive_address
+    base = urlsplit(url)
+    own = {normalize_host(host) for host in (requests.request_host(), address)}
     if normalize_host(base.netloc) in own and base.path.rstrip("/") == requests.request_root():
         return None
-    return config.persistent_url_base + target
+    return url + target
 
 
 def find_new_place(item: ItemView, target: str) -> str | None:
@@ -290,9 +296,9 @@ def find_new_place(item: ItemView, target: str) -> str | None:
     own, other = archive.served(), item.record.original_elsewhere
     if other is None:
         return None
+    if resolver_url is not None and is_included(archive):
+        return resolver_url
     with archive.database.reading() as connection:
-        if resolver_url is not None and is_included(connection, own.id):
-            return resolver_url
         address = find_address(connection, own.id, other)
     marker = f"{MOVED_FROM}={own.service_ibi}"
     return None if address is None else add_query(f"http://{address}{target}", marker)
@@ -380,4 +386,5 @@ def with_item(
 
 def redirect_to(url: str, status: int = 302) -> Response:
     """Return a redirect to a URL. Its %XX sequences are not changed."""
-    return set_headers(Response(status=status, headers={"Location": encode_word(url)}))
+    location = requests.find_path(encode_word(url))
+    return set_headers(Response(status=status, headers={"Location": location}))

@@ -716,7 +716,7 @@ def _describe(archive: Archive, item: ItemView) -> Work:
     return make_work(
         record,
         elements,
-        archive.config.persistent_url_base,
+        archive.persistent_url_base,
         description=item.description,
         page_url=archive.addresses.item(record),
         # the files that all readers may read

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from flask_ibi_archive import errors
+from flask_ibi_archive.archive.items.archives import forget_inclusions
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, Registration
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.core.protocol.messages import format_request
-from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.config import TRIAL_PREFIX, ArchiveConfig
 from flask_ibi_archive.server.database.dialects import insert_or_update
 from flask_ibi_archive.server.http import transport
 
@@ -132,11 +133,16 @@ def build_request(archive: Archive, subject: str) -> inclusion.RegistrationReque
     :raises ConfigError: if a setting is missing. The error names the first missing setting.
     :raises NotReady: if the Archive does not exist yet.
     """
-    config, further = archive.config, {}
+    config, further, service_ibi = archive.config, {}, archive.served().service_ibi
     if subject == inclusion.INCLUSION_REQUEST:
         further["database"] = archive.served().database
         with suppress(errors.ConfigError):  # an Archive that can't mint has no prefixes
             further["mints"] = " ".join(config.check_minting())
+        if any(ibi.startswith(TRIAL_PREFIX) for ibi in (service_ibi, further.get("mints", ""))):
+            raise errors.RegistrationError(
+                "the Archive is a trial on one computer, whose identifiers others have, too; set "
+                "IBI_ARCHIVE_ADDRESS and IBI_ARCHIVE_IP, and begin with a new database"
+            )
     ip = "the Archive's IPv4 or IPv6 address, such as 150.163.34.243"
     email = "the e-mail address of the Archive's administrator, such as banon@dpi.inpe.br"
     return inclusion.RegistrationRequest(
@@ -145,7 +151,7 @@ def build_request(archive: Archive, subject: str) -> inclusion.RegistrationReque
         ip=_require(config.archive_ip, "IBI_ARCHIVE_IP", ip),
         admin_email=_require(config.archive_admin_email, "IBI_ARCHIVE_ADMIN_EMAIL", email),
         address=config.archive_address,
-        service_ibi=parse_identifier(archive.served().service_ibi),
+        service_ibi=parse_identifier(service_ibi),
         platform_version=config.archive_platform_version,
         **further,
     )
@@ -315,6 +321,7 @@ def store_outcome(
     connection.execute(
         statement.on_conflict_do_update(index_elements=[Registration.archive_id], set_=values)
     )
+    forget_inclusions()
 
 
 def list_archives(connection: sa.Connection) -> list[sa.Row[Any]]:

@@ -93,7 +93,8 @@ class Shown:
             "links_metadata": item.allows(user_address()),
             "notices": item_pages.list_notices(item, access),
             # it leads to the Original, not to a Copy ([R] 6.2)
-            "original_url": f"{current_archive().config.persistent_url_base}{original}",
+            "original_url": item_pages.find_new_place(item, original)
+            or item_pages.find_resolver_url(original),
             "type_name": labels.name_type(work),
             "newest_edition": next((one for one in later if not one.is_removed), None),
             "contributors": group_contributors(work.contributors),

@@ -291,7 +291,7 @@ def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None
 
 
 def _list_page(**values: object) -> Response:
-    root = current_archive().addresses.base
+    root = current_archive().addresses.relative.base
     return page(
         "items",
         200,

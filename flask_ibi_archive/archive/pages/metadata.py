@@ -124,7 +124,9 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
         # the original of a copy is in another Archive
         "canonical_url": work.url if work.state == State.COPY else work.page_url,
         "head_links": [
-            link
+            link._replace(target=requests.find_path(link.target))
+            if link.relation == "describedby"
+            else link
             for link in list_links(item, work)
             if link.relation in ("cite-as", "describedby", "license")
         ],

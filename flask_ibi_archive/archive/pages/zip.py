@@ -43,7 +43,7 @@ def offer_zip(item: ItemView) -> ItemZip | None:
         return None
     size = sum(item.sizes[file.path] for file in files)
     is_small = size <= MAX_SIZE and len(files) <= MAX_FILES
-    url = current_archive().addresses.zip_file(item) if is_small else None
+    url = current_archive().addresses.relative.zip_file(item) if is_small else None
     return ItemZip(url, size, len(files))
 
 
@@ -76,7 +76,7 @@ def zip_file(item: ItemView) -> ResponseReturnValue:
         # the name of a file may have bytes that are not UTF-8
         name = file.path.encode("utf-8", "replace").decode()
         stream.add_path(file.source, name)
-    stream.comment = f"{current_archive().config.persistent_url_base}/{item.ibi}"
+    stream.comment = f"{current_archive().persistent_url_base}/{item.ibi}"
     response = Response(iter(stream), content_type="application/zip")
     response.content_length = len(stream)
     item_pages.set_file_name(response, "attachment", item.ibi, ".zip")

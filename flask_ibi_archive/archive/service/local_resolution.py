@@ -282,6 +282,7 @@ def redirect_and_count(
     if requests.is_request_url(redirect.url, archive.config.archive_address):
         return alerts.alert_response(Alert(AlertKind.LOOP, requested.wanted.ibi))
     response = alerts.redirect_response(redirect, requested.wanted)
+    response.headers["Location"] = requests.find_path(response.headers["Location"])
     if request.method == "GET":
         count_after_response(response, archive, redirect, requested)
     return response

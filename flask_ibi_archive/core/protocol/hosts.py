@@ -162,6 +162,14 @@ def is_public_ip(ip: IP) -> bool:
     return ip.is_global and not ip.is_multicast
 
 
+def is_loopback(host: str | None) -> bool:
+    """Return whether a host is the computer itself: ``localhost`` or an IP address of it."""
+    try:
+        return host == "localhost" or ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
 def normalize_host(host: str) -> str:
     """Return a host in lower case, without port 80 or 443.
 

@@ -12,6 +12,7 @@ Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -79,6 +80,13 @@ class ArchiveUrls:
     def base(self) -> str:
         """The beginning of all URLs of the app: the origin and the path of the app."""
         return self.origin if self.find_root is None else self.origin + self.find_root()
+
+    @property
+    def relative(self) -> ArchiveUrls:
+        """The object that builds paths instead of URLs: the links of pages, for any host."""
+        paths = copy(self)
+        paths.origin = ""
+        return paths
 
     def service(self, item: Named) -> str:
         """Return the URL of the Archive service itself ([R] 4.1).

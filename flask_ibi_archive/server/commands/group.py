@@ -20,6 +20,7 @@ from flask.cli import AppGroup, ScriptInfo
 
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.server.commands.terminal import warn, write, write_json
+from flask_ibi_archive.server.config import TRIAL_HOST
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -205,7 +206,13 @@ def warn_of_private_address(archive: Archive) -> None:
     from flask_ibi_archive.core.identifiers.grammar import is_private_address
 
     ip = archive.config.archive_ip
-    if ip is not None and is_private_address(ip):
+    if archive.config.mint_host == TRIAL_HOST:
+        warn(
+            "this Archive is a trial on one computer: all trials have the same identifiers. Before "
+            "you publish items, set IBI_ARCHIVE_ADDRESS and IBI_ARCHIVE_IP to the public address "
+            "of the server, and begin with a new database."
+        )
+    elif ip is not None and is_private_address(ip):
         warn(
             f"IBI_ARCHIVE_IP is {ip}, a private address that other networks can use too. An "
             "IBIp with this address may not be unique. A resolver may then redirect readers to an "

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from flask import current_app, has_request_context, request
 
+from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host, normalize_host
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.server.config import (
@@ -139,6 +140,21 @@ def request_origin() -> str:
 def request_url() -> str:
     """Return the complete URL of the request, including its port ([R] 8.1, 8.2)."""
     return request_origin() + request_target()
+
+
+def find_path(url: str) -> str:
+    """Return a URL of the Archive without its host if the reader uses another host of the app.
+
+    An app on ``http://127.0.0.1:5000`` has no page at the address of its Archive, perhaps. Former
+    hosts, and that of a resolver in the same app, lead to the address of the Archive.
+    """
+    config, host = current_archive().config, normalize_host(request_host())
+    origin, rest = config.base_url, url[len(config.base_url) :]
+    is_ours = url.startswith(origin) and (not rest or re.match("/(?!/)", rest))
+    leads_on = host in (normalize_host(config.archive_address), *config.former_hosts) or (
+        RESOLVER_EXTENSION in current_app.extensions and is_public_host(extract_host(host))
+    )
+    return rest if is_ours and not leads_on else url
 
 
 def is_request_url(url: str, *hosts: str) -> bool:

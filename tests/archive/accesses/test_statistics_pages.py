@@ -168,9 +168,9 @@ def test_the_pages_are_linked(counted: Flask) -> None:
     assert {meter["max"] for meter in meters} == {str(max(values))}
     assert "meter" not in {tag for tag, _ in see(counted, f"/col/{EMPTY}/").tags}
     # the landing page links to the statistics
-    assert f"{HOST}{PAGE}" in see(counted, f"/col/{REPORT}/").links
-    assert f"{HOST}/col/{REPORT}/" in see(counted, PAGE).links
-    assert f"{HOST}{ARCHIVE}" in see(counted, PAGE).links
+    assert PAGE in see(counted, f"/col/{REPORT}/").links
+    assert f"/col/{REPORT}/" in see(counted, PAGE).links
+    assert ARCHIVE in see(counted, PAGE).links
 
 
 def test_wrong_addresses_and_hidden_items(counted: Flask) -> None:

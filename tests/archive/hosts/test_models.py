@@ -75,7 +75,7 @@ def test_a_new_row_has_an_identifier_after_the_flush_and_an_item_after_the_commi
     assert row.ibi == row.ibi_ibip is not None
     assert host.archive.get(row.ibi) is None
     host.session.commit()
-    assert row.persistent_url == f"http://urlib.net/{row.ibi}"
+    assert row.persistent_url == f"http://mtc-m16c.sid.inpe.br/{row.ibi}"
     item = item_of(host, row)
     assert (item.title, item.record.language, item.record.rep) == ("On rain", "pt", row.ibi_rep)
     assert [file.path for file in item.record.files] == ["a.pdf"]

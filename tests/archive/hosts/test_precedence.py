@@ -202,8 +202,8 @@ def test_url_lists_pages_and_redirects_contain_the_addresses_of_the_function(
     assert found["url.metadata(oai_dc)"] == (f"{HOST}/oai?identifier={REPORT_IBIP}",)
     links = Page(ask(moved, f"/col/{REPORT}/files").text).links
     # the path to the page begins with the home page; the link back to the item follows the files
-    assert links[:3] == ["/ibi/items", f"{HOST}/thesis/01", report]
-    assert links[-1] == f"{HOST}/thesis/01"
+    assert links[:3] == ["/ibi/items", "/thesis/01", report]
+    assert links[-1] == "/thesis/01"
     assert not [link for link in links if f"/{REPORT}/doc/" in link or link.endswith(f"/{REPORT}/")]
     redirect = ask(moved, f"/{EMPTY}")
     assert (redirect.status, redirect.headers["Location"]) == (302, f"{HOST}/thesis/15")

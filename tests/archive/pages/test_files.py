@@ -234,7 +234,7 @@ def test_files_with_any_names_urls_and_scripts(app: Flask, tmp_path: Path) -> No
         assert unquote(url).endswith("/doc/" + name)
         answer = follow(app, url)
         assert (answer.status, answer.body.decode()) == (200, name)
-        assert f'href="{url}"' in listed
+        assert f'href="{url.removeprefix(HOST[:-1])}"' in listed
     # the url of a file on another server is not changed
     urls = [
         "https://example.org/a?b=c&d=%20#e",
@@ -379,7 +379,7 @@ def test_a_long_list_of_files_has_several_pages(many_files: Flask) -> None:
         seen += names_of(page)
         linked = [link for link in page.links if "?page=" in link]
         others = [other for other in (number - 1, number + 1) if 1 <= other <= 3]
-        assert linked == [f"{HOST}{address[1:]}?page={other}" for other in others]
+        assert linked == [f"{address}?page={other}" for other in others]
     assert seen == [f"{number}.csv" for number in range(1, 251)]
     for number in ("4", "0", "-1", "01", "x", "", "9" * 5000, "%F3"):
         see(many_files, f"{address}?page={number}", 404)
@@ -389,6 +389,6 @@ def test_a_long_list_of_files_has_several_pages(many_files: Flask) -> None:
     # the landing page shows the first of many files
     page = see(many_files, f"/col/{rep(1)}/")
     assert names_of(page) == [f"{number}.csv" for number in range(1, 51)]
-    assert f"{HOST}col/{rep(1)}/files" in page.links
+    assert f"/col/{rep(1)}/files" in page.links
     assert "All 250 files" in page.text("a")
     assert page.source.count("contentUrl") == 50

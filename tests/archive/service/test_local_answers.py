@@ -231,7 +231,7 @@ def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
         page = Page(shown.text)
         assert page.text("h1") == "Este item foi removido"
         # readers get the page in this Archive, and programs the persistent URL
-        assert col(NEW, "") in page.links
+        assert f"/col/{NEW}/" in page.links
         assert shown.headers["Link"] == f'<{BASE}/{NEW}>; rel="successor-version"'
 
 
