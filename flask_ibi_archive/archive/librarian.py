@@ -10,7 +10,7 @@ The module is above the subjects of the Archive, because the page shows results 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
@@ -76,9 +76,11 @@ def admin_page() -> Response:
 def _answer() -> Response:
     query, archive = read_query(), current_archive()
     is_stored = archive.items.records is None
+    if "new" in query and is_stored:
+        return forms.answer_description(None)
     for name, answer in FORMS.items() if is_stored else ():
         if name in query:
-            item = forms.find_item(query[name])
+            item = forms.find_item(query[name], is_edited=name != "withdraw")
             return item if isinstance(item, Response) else answer(item)
     row = registration.read_registration(archive)
     state, since = registration.find_state(row)
@@ -98,13 +100,17 @@ def _answer() -> Response:
         orders=ORDERS,
         page_size=SHOWN,
         follows_row=forms.follows_row,
-        withdrawn=query.get("withdrawn"),
+        done={name: query[name] for name in ("saved", "withdrawn") if name in query},
         access_days=ACCESS_DAYS,
         embargo_days=EMBARGO_DAYS,
     )
 
 
-FORMS = {"withdraw": forms.answer_withdrawal}
+#: The forms for an item, by the names of their parameters.
+FORMS: dict[str, Callable[[ItemView], Response]] = {
+    "edit": forms.answer_description,
+    "withdraw": forms.answer_withdrawal,
+}
 
 
 # --- the items -----------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from html import unescape
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +16,7 @@ from flask import Flask, abort
 from flask.testing import FlaskClient
 from flask_wtf import CSRFProtect
 from itsdangerous import URLSafeTimedSerializer
+from msgspec.structs import replace
 from sqlalchemy import update
 from support.accesses import insert_counts
 from support.archives import import_records
@@ -31,6 +32,7 @@ from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.joining.registration import store_outcome
 from flask_ibi_archive.archive.librarian import admin_page
 from flask_ibi_archive.core.protocol import inclusion
+from flask_ibi_archive.core.records.record import format_record
 from flask_ibi_archive.errors import ResolverError
 
 
@@ -52,16 +54,17 @@ class Librarian:
 
     def send(self, query: str, **fields: Any) -> TestResponse:
         """Open a form, change some fields, and send it."""
-        return self.client.post(f"/care{query}", data={**read_fields(self.get(query)), **fields})
+        fields = read_fields(self.get(query)) | fields
+        return self.client.post(f"/care{query}", data=fields, content_type="multipart/form-data")
 
 
 def read_fields(html: str) -> dict[str, str]:
     """Return the values of the fields of a form; a browser sends no box that is not ticked."""
     form = html[html.index("<form") :]
     found = re.findall(r'<input(?![^>]*checkbox)[^>]* name="([^"]+)"[^>]* value="([^"]*)"', form)
-    return dict(found) | dict(
-        re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.S)
-    )
+    chosen = re.findall(r'<select[^>]* name="([^"]+)".*? value="([^"]+)" selected', form, re.S)
+    texts = re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.S)
+    return dict(found) | dict(chosen) | dict(texts)
 
 
 @pytest.fixture
@@ -297,3 +300,185 @@ def test_the_view_of_the_guide_shows_the_page_to_librarians_only(app: Flask) -> 
     user.is_librarian = True
     assert "Care of the Archive" in client.get("/admin/ibi").text
     assert client.post("/admin/ibi").status_code == 200
+
+
+# --- descriptions --------------------------------------------------------------------------------
+
+
+def test_a_thesis_is_deposited_with_its_files_in_one_form(
+    archive: Archive, librarian: Librarian
+) -> None:
+    page = librarian.get("?new=doctoral+thesis")
+    first = re.findall(r'name="(\w+)"', page.partition("<details")[0])
+    assert first[first.index("title") :][:5] == [
+        "title",
+        "subtitle",
+        "creators",
+        "institution",
+        "programme",
+    ]
+    fields = {
+        "title": "Chuva na Amazônia",
+        "creators": "Silva, Ana (0000-0002-1825-0097)\r\nSouza, Davi",
+        "institution": "INPE",
+        "defended": "05/03/2019",
+        "advisors": "Costa, Eva",
+        "subjects": "chuva\r\nnuvens",
+        "abstract(en)": "On rain.",
+        "language": "Português",
+        "embargo": "5/3/2030",
+        "place": "São José dos Campos",
+        "publisher": "INPE",
+        "files": [(BytesIO(b"%PDF"), "tese.pdf"), (BytesIO(b"1"), "dados.csv")],
+    }
+    response = librarian.send("?new=doctoral+thesis", **fields)
+    assert response.status_code == 303, re.findall("fault.*", response.text)
+    assert "The item was saved" in librarian.get(response.location.removeprefix("/care"))
+    [item] = archive.find("chuva")
+    work = format_record(item.record)["metadata"]["work"]
+    assert work["creators"] == [
+        {"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"},
+        "Souza, Davi",
+    ]
+    assert work["type"] == "doctoral thesis"
+    assert work["degree"] == {"institution": "INPE", "defended": "2019-03-05"}
+    assert work["contributors"] == [{"name": "Costa, Eva", "role": "advisor"}]
+    assert work["abstracts"] == [{"value": "On rain.", "lang": "en"}]
+    assert (item.record.language, str(item.record.embargo)) == ("pt", "2030-03-05")
+    assert [file.path for file in item.record.files] == ["tese.pdf", "dados.csv"]
+
+
+def test_wrong_fields_are_named_and_nothing_is_stored(
+    archive: Archive, librarian: Librarian
+) -> None:
+    for fields, name in (
+        ({}, "title"),
+        ({"title": "Rain", "issued": "31/02/2019"}, "issued"),
+        ({"title": "Rain", "creators": "Silva, Ana (0000-0002-1825-0098)"}, "creators"),
+        ({"title": "Rain", "advisors": "?"}, "advisors"),
+        ({"title": "Rain", "doi": "x", "ibi_token": ""}, ""),
+    ):
+        response = librarian.send("?new=article", **fields)
+        assert response.status_code == 422, fields
+        assert re.findall(r'id="([^"]+)-fault"', response.text) == ([name] if name else []), name
+        assert f'value="{fields.get("title", "")}"' in response.text
+    assert list(archive.find()) == []
+    # another type shows its fields, and what was written remains
+    response = librarian.send("?new=article", title="Rain", type="book", show="1")
+    assert 'value="Rain"' in response.text
+    assert response.text.index('name="isbn"') < response.text.index("<details")
+
+
+#: A description with parts for which there are no fields.
+RICH = {
+    "titles": [
+        "Rain",
+        {"value": "Chuva", "lang": "pt", "kind": "translated"},
+        {"value": "R", "kind": "other"},
+    ],
+    "creators": [
+        {"name": "Silva, Ana", "affiliations": ["INPE"], "lattes": "1234567890123456"},
+        {"name": "INPE", "kind": "organisation"},
+    ],
+    "contributors": [
+        {"name": "Costa, Eva", "role": "researcher"},
+        {"name": "Lima, Ivo", "role": "advisor"},
+    ],
+    "type": "tese de doutorado",
+    "publisher": "São José dos Campos: INPE",
+    "issued": "c. 2019",
+    "dates": {"accepted": "2019-01-01", "submitted": "2018"},
+    "degree": {
+        "name": "Doutorado",
+        "institution": {"name": "INPE", "ror": "https://ror.org/04xbn6x09"},
+    },
+    "abstracts": ["One.\n\nTwo.", {"value": "Um.", "lang": "pt"}],
+    "subjects": [{"value": "rain", "scheme": "LCSH"}],
+    "notes": ["First.", "Second."],
+    "related": [{"identifier": "doi:10.1000/182", "relation": "Cites"}, "10.1000/183"],
+    "funding": [{"funder": "CNPq", "programme": "PQ"}, {"funder": "Fapesp", "number": "1"}],
+}
+
+
+def test_an_edit_keeps_what_the_form_does_not_change(
+    archive: Archive, librarian: Librarian
+) -> None:
+    ibi = archive.deposit(metadata={"work": RICH}, same_as=["doi:10.1000/1"]).ibi
+    item = archive.get(ibi)
+    assert item is not None
+    before = item.record
+    assert librarian.send(f"?edit={ibi}").status_code == 303
+    assert fields_of(archive, ibi) == format_record(replace(before, timestamp=None))
+    fields = {
+        "creators": "INPE\nSilva, Ana\nSouza, Davi",
+        "advisors": "",
+        "subjects": "rain\nice",
+        "notes~1": "",
+        "submitted": "01/2018",
+        "grants": "\n2",
+        "place": "Cachoeira Paulista",
+        "same_as": "hdl:20.500.12345/678",
+        "translated_title(pt)": "A chuva",
+    }
+    notes = [name for name in read_fields(librarian.get(f"?edit={ibi}")) if "notes" in name]
+    fields[notes[1]] = fields.pop("notes~1")
+    assert librarian.send(f"?edit={ibi}", **fields).status_code == 303
+    after = fields_of(archive, ibi)
+    expected = RICH | {
+        "titles": [
+            "Rain",
+            {"value": "A chuva", "lang": "pt", "kind": "translated"},
+            {"value": "R", "kind": "other"},
+        ],
+        "creators": [RICH["creators"][1], RICH["creators"][0], "Souza, Davi"],
+        "contributors": RICH["contributors"][:1],
+        "subjects": [*RICH["subjects"], "ice"],
+        "notes": ["First."],
+        "dates": {"accepted": "2019-01-01", "submitted": "2018-01"},
+        "funding": [RICH["funding"][0], {"funder": "Fapesp", "number": "2"}],
+        "publisher": "Cachoeira Paulista: INPE",
+    }
+    work = after["metadata"]["work"]
+    assert {name: work[name] for name in expected if name != "related"} == {
+        name: expected[name] for name in expected if name != "related"
+    }
+    assert after["same_as"] == ["doi:10.1000/1", "hdl:20.500.12345/678"]
+
+
+def fields_of(archive: Archive, ibi: str) -> dict[str, Any]:
+    """Return the JSON of the record of an item without its timestamp."""
+    item = archive.get(ibi)
+    assert item is not None
+    return format_record(replace(item.record, timestamp=None))
+
+
+def test_the_form_fits_dublin_core_and_refuses_what_would_be_lost(
+    archive: Archive, librarian: Librarian
+) -> None:
+    plain = archive.deposit(title="Rain", creators=["Silva, Ana"]).ibi
+    assert librarian.send(f"?edit={plain}", title="Fog").status_code == 303
+    assert fields_of(archive, plain)["metadata"] == {
+        "dc": {"title": ["Fog"], "creator": ["Silva, Ana"]}
+    }
+    assert librarian.send(f"?edit={plain}", issued="2019").status_code == 303
+    assert fields_of(archive, plain)["metadata"]["work"]["issued"] == "2019"
+
+
+def test_a_form_that_was_open_while_the_item_changed_is_refused(
+    app: Flask, archive: Archive, librarian: Librarian, thesis: str
+) -> None:
+    data = read_fields(librarian.get(f"?edit={thesis}"))
+    archive.clock = lambda: datetime.now(timezone.utc) + timedelta(seconds=5)
+    archive.edit(thesis, title="Rain")
+    response = librarian.client.post(f"/care?edit={thesis}", data=data | {"title": "Fog"})
+    assert response.status_code == 422
+    assert "changed in the meantime" in response.text
+    assert archive.get(thesis).title == "Rain"  # type: ignore[union-attr]
+
+
+def test_a_draft_becomes_an_item(archive: Archive, librarian: Librarian) -> None:
+    draft = archive.reserve(note="Thesis of Ana Silva")
+    assert f"draft={draft.ibip}" in librarian.section("Drafts")
+    assert librarian.send(f"?new=book&draft={draft.ibip}", title="Rain").status_code == 303
+    assert archive.get(draft.rep).title == "Rain"  # type: ignore[union-attr]
+    assert "Drafts" not in librarian.get()
