@@ -29,6 +29,8 @@ html_show_copyright = False
 TRANSLATED = [
     "index",
     "what-is-an-ibi",
+    "why",
+    "tutorial",
     "accesses",
     "claims",
     "howto/index",
@@ -42,6 +44,8 @@ TRANSLATED = [
     "howto/login-and-embargo",
     "howto/move",
     "howto/old-links",
+    "howto/thesis",
+    "howto/troubleshooting",
     "howto/upgrade",
     "reference/commands",
 ]

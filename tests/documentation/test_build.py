@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
 import pytest
@@ -33,6 +33,7 @@ def test_the_documentation_is_built_without_warnings(tmp_path: Path) -> None:
     check_commands((tmp_path / "reference/options.html").read_text(encoding="utf-8"))
     for path in tmp_path.rglob("*.html"):
         check_hosts(path)
+        check_links(path)
 
 
 def check_commands(page: str) -> None:
@@ -46,6 +47,13 @@ def check_hosts(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for url in re.findall(r'<(?:script|img|link)\b[^>]*\b(?:src|href)="([^"]*)"', text):
         assert not urlsplit(url).netloc, (path, url)
+
+
+def check_links(path: Path) -> None:
+    """Check that the links of a page lead to files that the build has made."""
+    for url in map(urlsplit, re.findall(r'<a\b[^>]*\bhref="([^"]+)"', path.read_text("utf-8"))):
+        if not url.scheme and url.path:
+            assert (path.parent / unquote(url.path)).is_file(), (path, url.path)
 
 
 def test_each_diagram_has_a_text_alternative_and_both_colour_schemes() -> None:

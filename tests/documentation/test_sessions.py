@@ -31,11 +31,11 @@ ELSEWHERE = {
 }
 #: Commands that no session executes: the page and the beginning of the command, with the reason.
 NOT_EXECUTED = {
-    ("howto/postgresql.rst", "pip install"): "the extra is part of the extra test",
     ("howto/run-a-resolver.rst", "pip install"): "the extra is part of the extra test",
     ("howto/upgrade.rst", "pip install"): "test_the_tutorial_installs_the_package does it",
-    ("howto/gunicorn-and-systemd.rst", "pip install"): "gunicorn is part of the extra test",
-    ("howto/gunicorn-and-systemd.rst", "sudo"): "needs root; systemd-analyze checks the service",
+    ("howto/production.rst", "pip install"): "both are part of the extra test",
+    ("howto/production.rst", "sudo"): "needs root; systemd-analyze and nginx check the files",
+    ("howto/production.rst", "flask ibi check"): "needs the resolver; tests/archive executes it",
     ("howto/reverse-proxy.rst", "sudo"): "needs root; test_reverse_proxy starts both servers",
     ("howto/container.rst", "docker"): "needs a Docker daemon",
     ("howto/move.rst", "flask ibi offer"): "needs two servers; archive/moving/test_guide.py",
