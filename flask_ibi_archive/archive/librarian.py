@@ -109,6 +109,7 @@ def _answer() -> Response:
 #: The forms for an item, by the names of their parameters.
 FORMS: dict[str, Callable[[ItemView], Response]] = {
     "edit": forms.answer_description,
+    "files": forms.answer_files,
     "withdraw": forms.answer_withdrawal,
 }
 

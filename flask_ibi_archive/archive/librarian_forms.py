@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from flask import Response, request, session
 from itsdangerous import BadData, URLSafeTimedSerializer
+from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive.archive.hosts.models import build_prefix, identified_models
 from flask_ibi_archive.archive.items import item_pages
+from flask_ibi_archive.archive.items.item_record import name_file
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State
@@ -90,7 +92,7 @@ def _serializer() -> URLSafeTimedSerializer:
 
 
 #: The errors of a form by field; "" is the whole form.
-Errors = dict[str, list[str]]
+Errors: TypeAlias = dict[str, list[str]]
 
 
 def attempt(store: Callable[[], object], names: Mapping[str, str] | None = None) -> Errors:
@@ -358,7 +360,7 @@ def answer_description(item: ItemView | None) -> Response:
     """Show the form of a description, and store a new item or the changes if it is sent."""
     query, form, archive = read_query(), request.form, current_archive().without_session()
     data = {} if item is None else read_data(item.record)
-    present, errors = list_values(data), dict[str, list[str]]()
+    present, errors = list_values(data), Errors()
     present_type = find_type(str(data.get("metadata", {}).get("work", {}).get("type", "")))
     wanted = form.get("type") or query.get("new", "")
     type = (find_type(wanted) if wanted else present_type) or WorkType.OTHER
@@ -380,7 +382,7 @@ def answer_description(item: ItemView | None) -> Response:
                 changes["title"] = changes.pop("titles")  # Dublin Core remains Dublin Core
             errors = attempt(lambda: archive.edit(item.ibi, **changes), names)
         elif not errors:
-            files = [file for file in request.files.getlist("files") if file.filename]
+            files = list_uploads("files")
             draft = query.get("draft") or None
 
             def deposit() -> None:
@@ -427,3 +429,37 @@ def _group(type: WorkType, fields: Iterable[FormField]) -> list[list[FormField]]
         ),
         [one for name in translated for one in empty.get(name, [])],
     ]
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def list_uploads(name: str) -> list[FileStorage]:
+    """Return the files that the user has chosen in a field of the form."""
+    return [file for file in request.files.getlist(name) if file.filename]
+
+
+def answer_files(item: ItemView) -> Response:
+    """Show the form of the files of an item, and store the files if it is sent.
+
+    An added file replaces the file with the same name.
+    """
+    archive, record, errors = current_archive().without_session(), item.record, Errors()
+    paths = [file.path for file in record.files]
+    removed = request.form.getlist("remove")
+    target = request.form.get("target", record.target_path)
+
+    def store() -> None:
+        uploads = list_uploads("files")
+        added = [name_file(*numbered)[0] for numbered in enumerate(uploads)]
+        replaced = [path for path in paths if path in (*added, *removed)]
+        left = {*added, *(path for path in paths if path not in replaced)}
+        changes: dict[str, Any] = {"target_file": target} if target in left else {}
+        archive.edit(item.ibi, add_files=uploads, remove_files=replaced, **changes)
+
+    if request.method == "POST":
+        errors = attempt(store)
+        if not errors:
+            return item_pages.redirect_to(f"{find_base()}?saved={item.ibi}", 303)
+    values = {"removed": removed, "target": target}
+    return render("admin_files", item=item, errors=errors, **values)

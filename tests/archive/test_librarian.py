@@ -482,3 +482,29 @@ def test_a_draft_becomes_an_item(archive: Archive, librarian: Librarian) -> None
     assert librarian.send(f"?new=book&draft={draft.ibip}", title="Rain").status_code == 303
     assert archive.get(draft.rep).title == "Rain"  # type: ignore[union-attr]
     assert "Drafts" not in librarian.get()
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_files_are_added_replaced_and_removed(archive: Archive, librarian: Librarian) -> None:
+    files = [("a.pdf", BytesIO(b"1")), ("b.csv", BytesIO(b"2")), ("c.txt", BytesIO(b"3"))]
+    ibi = archive.deposit(title="Rain", files=files).ibi
+    assert f"files={ibi}" in librarian.section("Items")
+    uploads = [(BytesIO(b"new"), "a.pdf"), (BytesIO(b"4"), "d.png")]
+    response = librarian.send(f"?files={ibi}", files=uploads, remove=["c.txt"])
+    assert response.status_code == 303
+    item = archive.get(ibi)
+    assert item is not None
+    assert {file.path: Path(str(file.source)).read_bytes() for file in item.record.files} == {
+        "a.pdf": b"new",
+        "b.csv": b"2",
+        "d.png": b"4",
+    }
+    assert item.record.target_path == "a.pdf"
+    assert librarian.send(f"?files={ibi}", target="d.png", remove=["a.pdf"]).status_code == 303
+    assert archive.get(ibi).record.target_path == "d.png"  # type: ignore[union-attr]
+    wrong = [(BytesIO(b"5"), "x.csv"), (BytesIO(b"6"), "x.csv")]
+    response = librarian.send(f"?files={ibi}", files=wrong)
+    assert response.status_code == 422
+    assert "two files are named x.csv" in response.text
