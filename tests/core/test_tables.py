@@ -32,7 +32,7 @@ from flask_ibi_archive.core.protocol import (
     states,
     url_list,
 )
-from flask_ibi_archive.core.records import description, readers, record, values, work
+from flask_ibi_archive.core.records import csl_reader, description, readers, record, values, work
 from flask_ibi_archive.errors import IBIError
 
 #: The packages of modules that the tables name.
@@ -119,11 +119,20 @@ def read_cell(column: str, value: str) -> dict[str, Any]:
 
 
 def read_csl(text: str) -> list[dict[str, Any]]:
-    entries = [*readers.read_csl_json(text).entries]
+    entries = [*csl_reader.read_csl_json(text).entries]
     for entry in entries:
         for error in entry.errors:
             raise ValueError(f"{entry.place}: {error}")
     return [entry.data["metadata"]["work"] for entry in entries]
+
+
+def read_csl_doubts(item: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of an item of CSL, and its warnings; of a book, without the type."""
+    [entry] = csl_reader.read_csl_json(json.dumps(BOOK | item)).entries
+    assert not entry.errors
+    fields = {**entry.data, **entry.data["metadata"]["work"]}
+    stated = omit("metadata", fields if "type" in item else omit("type", fields))
+    return stated, list(map(str, entry.warnings))
 
 
 def read_field(name: str, value: Any) -> Any:
@@ -204,6 +213,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "parse.is_canonical": lambda text: parse.parse_identifier(text).text == text,
     "readers.read_cell": read_cell,
     "readers.read_csl": read_csl,
+    "readers.read_csl_doubts": read_csl_doubts,
+    "readers.read_csl_type": lambda kind, genre: read_csl_doubts({"type": kind, "genre": genre})[0][
+        "type"
+    ],
     "readers.read_csl_item": lambda item: omit("type", read_csl(json.dumps([BOOK | item]))[0]),
     "readers.read_row": lambda text: omit("titles", read_table(text)[0]["metadata"]["work"]),
     "readers.read_table": read_table,

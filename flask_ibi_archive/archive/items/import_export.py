@@ -40,7 +40,7 @@ from flask_ibi_archive.archive.items.tables import (
     ItemIdentifier,
 )
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records import readers
+from flask_ibi_archive.core.records import csl_reader, readers
 from flask_ibi_archive.core.records.offer_messages import DailyCount, format_counts, parse_counts
 from flask_ibi_archive.core.records.record import (
     FileRecord,
@@ -894,7 +894,7 @@ def read_works(
         if ending == ".jsonl":
             return readers.read_json_lines(source.stream)
         if ending == ".json":
-            return readers.read_csl_json(source.stream.read().decode("utf-8-sig"))
+            return csl_reader.read_csl_json(source.stream.read().decode("utf-8-sig"))
     except FieldError as error:
         raise StorageError(f"{source.name}: {error}") from error
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Readers of works without identifiers: tables, CSL-JSON, JSON Lines."""
+"""Readers of works without identifiers: tables and JSON Lines. That of CSL-JSON is separate."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ from itertools import chain, count
 from typing import Any, NamedTuple
 
 from flask_ibi_archive.core.records import values as parsers
-from flask_ibi_archive.core.records.description import THESES, WORK_FIELDS, find_type
-from flask_ibi_archive.core.records.formats.common import TYPES
-from flask_ibi_archive.core.records.formats.reference_managers import OTHER_TYPES
 from flask_ibi_archive.core.records.record import (
-    check_json,
-    decode_json,
     find_errors,
     parse_record,
     read_json,
 )
-from flask_ibi_archive.core.records.values import FieldError, quoted, quoted_name, wrong
+from flask_ibi_archive.core.records.values import FieldError, quoted, quoted_name
 
 # --- work fields -------------------------------------------------------------------------------
 
@@ -235,7 +230,6 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
     errors: list[FieldError] = []
     warnings: list[FieldError] = []
     counts: Counter[str] = Counter()
-    town: str | None = None
     orcids: list[str] = []
     for name, column, value in chain.from_iterable(map(_divide, values)):
         described = FIELDS[column.field]
@@ -256,12 +250,7 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
             orcids.append(value)
         if not value or column.field == "orcid":
             continue
-        if column.field == "place":
-            town = value
-        else:
-            _set(data, described.path, number, _complete(value, described, column.lang))
-    if town is not None:
-        _set_place(data, town)
+        _set(data, described.path, number, _complete(value, described, column.lang))
     if any(orcids):
         warnings += _set_orcids(data, orcids)
     return Entry(place, data, key, tuple(errors), tuple(warnings))
@@ -319,15 +308,6 @@ def _set(data: dict[str, Any], path: str, number: int, value: Any) -> None:
         data.setdefault(last.removesuffix("[]"), []).append(value)
     else:
         data.setdefault(last, value)
-
-
-def _set_place(data: dict[str, Any], town: str) -> None:
-    """Set the place of publication: of the publisher if there is one, or of the container."""
-    work = data.get("metadata", {}).get("work", {})
-    if "publisher" in work:
-        work["publisher"] = f"{town}: {work['publisher']}"
-    elif "container" in work:
-        work["container"]["place"] = town
 
 
 def _set_orcids(data: dict[str, Any], orcids: list[str]) -> Iterator[FieldError]:
@@ -432,151 +412,7 @@ def _remove(data: Any, path: list[str]) -> None:
             _remove(data, path[:-1])
 
 
-# --- csl items ---------------------------------------------------------------------------------
-
-
-#: The variables with texts, and the fields.
-_TEXTS = {
-    "title": "title", "title-short": "other_title", "publisher": "publisher",
-    "publisher-place": "place", "container-title": "journal", "event-title": "journal",
-    "event": "journal", "volume": "volume", "issue": "issue", "page": "pages",
-    "abstract": "abstract", "language": "language", "license": "licence", "ISSN": "issn",
-    "ISBN": "isbn", "DOI": "doi", "URL": "same_work", "number": "report_number",
-    "version": "version", "edition": "version", "number-of-pages": "extent",
-    "dimensions": "extent", "note": "notes",
-}  # fmt: skip
-#: The variables with names, and the fields.
-_NAMES = {
-    "author": "creators", "editor": "editors", "translator": "translators",
-    "illustrator": "illustrators", "producer": "producers", "collection-editor": "editors",
-    "contributor": "other_contributors", "recipient": "other_contributors",
-    "interviewer": "other_contributors", "director": "other_contributors",
-    "composer": "other_contributors", "editorial-director": "editors",
-}  # fmt: skip
-_NAME_PARTS = (
-    "literal", "family", "given", "suffix", "dropping-particle", "non-dropping-particle",
-)  # fmt: skip
-_DATES = {"issued": "issued", "submitted": "submitted", "available-date": "available"}
-#: The types of CSL, and the words for them that a description knows.
-_TYPES = OTHER_TYPES | {terms.csl: type.value for type, terms in reversed(TYPES.items())}
-_NAMED = [
-    *((name, Column(field)) for name, field in (_TEXTS | _NAMES | _DATES).items()),
-    ("type", Column("type")),
-    ("keyword", Column("subjects")),
-]
-
-
-def read_csl_json(text: str) -> WorksFile:
-    """Return the works of a CSL-JSON document: a list of items, or one item.
-
-    :raises FieldError: if the text is no such document.
-    """
-    start = len(text) - len(text.lstrip())
-    if text[start : start + 1] == "{":
-        text, start = f"[{text[start:]}]", 0
-    if text[start : start + 1] != "[":
-        raise FieldError("", "the text is not CSL-JSON, a list of items in brackets")
-    return WorksFile(_read_items(text, start + 1), name_fields(_NAMED))
-
-
-_BETWEEN = re.compile(r"\s*,?\s*")
-
-
-def _read_items(text: str, position: int) -> Iterator[Entry]:
-    """Yield the items one by one, because all of them would need much memory."""
-    decoder, number = json.JSONDecoder(), 0
-    while True:
-        found = _BETWEEN.match(text, position)
-        position = found.end() if found else position
-        if text[position : position + 1] == "]":
-            return
-        number += 1
-        place = f"item {number}"
-        try:
-            item, position = decode_json(decoder.raw_decode, text, position)
-        except FieldError as error:
-            yield Entry(place, errors=(error,))
-            return
-        yield _read_item(place, item)
-
-
-def _read_item(place: str, item: Any) -> Entry:
-    try:
-        check_json("", item)
-        if not isinstance(item, dict):
-            raise wrong("", item, "is not an item of CSL-JSON")
-        if item.get("id") not in (None, ""):
-            place += f" ({quoted(item['id'])[1:-1] if isinstance(item['id'], str) else item['id']})"
-        name = str(item.get("id") or digest(json.dumps(item, sort_keys=True)))
-        entry = build_entry(place, name, _list_values(item))
-    except FieldError as error:
-        return Entry(place, errors=(error,))
-    if isinstance(custom := item.get("custom"), dict):
-        # what an export of this package states in the words of records
-        stated = {field: value for field, value in custom.items() if field in WORK_FIELDS}
-        entry.data["metadata"]["work"].update(stated)
-    return entry
-
-
-def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
-    kind = item.get("type") or "document"  # pandoc writes "" for @misc
-    if not isinstance(kind, str) or kind not in _TYPES:
-        raise wrong("type", kind, "is not a type of CSL, such as article-journal")
-    genre = item.get("genre")
-    yield "type", Column("type"), _find_type(kind, genre if isinstance(genre, str) else "")
-    for variable, value in item.items():
-        if variable in _NAMES and isinstance(value, list):
-            for name in value:
-                yield variable, Column(_NAMES[variable]), read_csl_name(variable, name)
-    for variable, path in _DATES.items():
-        if isinstance(date := item.get(variable), dict):
-            yield variable, Column(path), _read_date(date)
-    for variable, path in _TEXTS.items():
-        value = item.get(variable)
-        if isinstance(value, list) and variable in ("ISSN", "ISBN"):  # as registries write it
-            value = ",".join(map(str, value))
-        if isinstance(value, int | float):
-            value = str(value)
-        if isinstance(value, str):
-            yield variable, Column(path), value
-    if isinstance(keywords := item.get("keyword"), str):
-        for word in re.split("[;,]" if ";" not in keywords else ";", keywords):
-            yield "keyword", Column("subjects"), word
-
-
-def _find_type(kind: str, genre: str) -> str:
-    """Return the type; that of a thesis is stated by the genre."""
-    stated = find_type(genre) if genre else None
-    known = find_type(_TYPES[kind])
-    if stated is not None and (stated is known or (kind == "thesis" and stated in THESES)):
-        return genre
-    return _TYPES[kind]
-
-
-def read_csl_name(variable: str, name: Any) -> dict[str, str]:
-    """Return the JSON of a name.
-
-    :raises FieldError: if the value is not a name of CSL-JSON.
-    """
-    parts = [name.get(part) or "" for part in _NAME_PARTS] if isinstance(name, dict) else [None]
-    if not all(isinstance(part, str) for part in parts):
-        raise wrong(variable, name, 'is not a name such as {"family": "Silva"}')
-    literal, family, given, suffix, dropped, particle = parts
-    if literal:
-        return {"name": literal, "kind": "organisation"}
-    family = " ".join(filter(None, (particle, family)))
-    given = " ".join(filter(None, (given, dropped)))
-    return {"name": ", ".join(filter(None, (family, given, suffix)))}
-
-
-def _read_date(date: Mapping[str, Any]) -> str:
-    """Return a date of CSL-JSON; of a period, the beginning."""
-    parts = date.get("date-parts")
-    if isinstance(parts, list) and parts and isinstance(parts[0], list) and parts[0]:
-        texts = [str(part).strip() for part in parts[0] if part not in (None, "")]
-        iso = "-".join(text.zfill(width) for text, width in zip(texts, (4, 2, 2), strict=False))
-        return f"c. {iso}" if date.get("circa") and len(texts) == 1 else iso
-    return str(date.get("raw") or date.get("literal") or "").partition("/")[0]
+# --- json lines ----------------------------------------------------------------------------------
 
 
 def read_json_lines(lines: Iterable[bytes]) -> WorksFile:

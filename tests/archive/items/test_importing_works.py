@@ -15,6 +15,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, everything_in, export
 from support.commands import Outcome, command
+from support.web import ask
 
 from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
@@ -224,7 +225,8 @@ def test_a_table_of_theses_is_imported_as_excel_saves_it(
             {"name": "Melo, Eva", "role": "committee member"},
         ],
         "type": "Dissertação de mestrado",
-        "publisher": "São José dos Campos: INPE",
+        "publisher": "INPE",
+        "place": "São José dos Campos",
         "issued": "2009-04-03",
         "degree": {"level": "master", "programme": "Meteorologia"},
         "abstracts": [{"value": 'A "chuva", dia a dia.', "lang": "pt"}],
@@ -235,6 +237,34 @@ def test_a_table_of_theses_is_imported_as_excel_saves_it(
     rows = [*csv.reader(io.StringIO(path.read_text("utf-8-sig"), newline=""), delimiter=";")]
     assert [len(row) for row in rows] == [6] * 13
     assert [row[-1] for row in rows if row[-1].startswith("'")] == ["'+2 graus: a Amazônia em 2050"]
+
+
+def test_csl_json_of_zotero_and_of_a_registry_is_imported_and_nothing_is_lost_in_silence(
+    app: Flask,
+) -> None:
+    outcome = mint(app, THESES.with_name("zotero.json"))
+    assert (outcome.status, outcome.out) == (0, "added 8, updated 0, skipped 0\n")
+    named = re.findall(r"(item \d) \(.*?\), (\w+): ", outcome.err)
+    assert named == [
+        ("item 1", "issued"), ("item 2", "issued"), ("item 3", "issued"), ("item 5", "issued"),
+        ("item 8", "volume"),
+    ]  # fmt: skip
+    outcome = mint(app, THESES.with_name("crossref.json"))
+    assert (outcome.out, outcome.err) == ("added 1, updated 0, skipped 0\n", "")
+    items = {item["key"]: item for item in export(archive_of(app))}
+    larvae = items["zotero.json:http://zotero.org/users/1/items/A"]["metadata"]["work"]
+    assert [name if isinstance(name, str) else name["name"] for name in larvae["creators"]] == [
+        "da Silva, Ana", "INPE", "Souza Filho, Davi",
+    ]  # fmt: skip
+    work = [*items.values()][-1]["metadata"]["work"]
+    assert work["creators"][0]["orcid"] == "0000-0002-1825-0097"
+    assert (work["issn"], work["related"][0]["identifier"]) == ("1756-1833", "0895-4798")
+    first, *_, last = archive_of(app).find()
+    assert first.title == "Larvae of Aedes aegypti and CO2 in SP"
+    page = ask(app, f"/col/{first.rep}/").text
+    assert "<h1>Larvae of <i>Aedes aegypti</i> and CO<sub>2</sub> in SP</h1>" in page
+    assert "SILVA, Ana da; INPE; SOUZA FILHO, Davi. Larvae of Aedes aegypti and CO2 in SP." in page
+    assert '<p class="ibi-text">It rained.</p>' in ask(app, f"/col/{last.rep}/").text
 
 
 AGAIN = "".join(f"T{number};10.1590/{number}\n" for number in range(9))

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flask_ibi_archive.core.records.csl_reader import read_csl_json
 from flask_ibi_archive.core.records.description import WorkType, find_type
 from flask_ibi_archive.core.records.readers import (
     FIELDS,
     find_column,
     name_field,
-    read_csl_json,
     read_csv,
     read_json_lines,
 )

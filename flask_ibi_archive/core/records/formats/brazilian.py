@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records.formats.common import document, element, find_access
-from flask_ibi_archive.core.records.values import IssuedDate
+from flask_ibi_archive.core.records.values import VOCABULARIES, IssuedDate
 from flask_ibi_archive.core.records.work import Work
 
 
@@ -48,41 +48,10 @@ _SHORT_WORDS = frozenset({
     "al", "con", "del", "el", "en", "la", "las", "los", "un", "una", "unas", "unos", "y",
     "an", "in", "of", "on", "the", "to",
 })  # fmt: skip
-#: What a thesis is, the degree, and the other words of a citation, by language.
+#: The words of a citation: what a thesis of each type and degree is called, and others.
 _WORDS = {
-    "pt": {
-        model.WorkType.DOCTORAL_THESIS: "Tese (Doutorado)",
-        model.WorkType.MASTER_THESIS: "Dissertação (Mestrado)",
-        model.WorkType.BACHELOR_THESIS: "Trabalho de Conclusão de Curso (Graduação)",
-        model.WorkType.THESIS: "Tese",
-        "specialist": "Trabalho de Conclusão de Curso (Especialização)",
-        "advisor": "Orientador",
-        "co-advisor": "Coorientador",
-        "address": "Disponível em",
-        "accessed": "Acesso em",
-    },
-    "en": {
-        model.WorkType.DOCTORAL_THESIS: "Thesis (Doctorate)",
-        model.WorkType.MASTER_THESIS: "Dissertation (Master's degree)",
-        model.WorkType.BACHELOR_THESIS: "Final paper (Bachelor's degree)",
-        model.WorkType.THESIS: "Thesis",
-        "specialist": "Final paper (Specialist degree)",
-        "advisor": "Advisor",
-        "co-advisor": "Co-advisor",
-        "address": "Available at",
-        "accessed": "Accessed on",
-    },
-    "es": {
-        model.WorkType.DOCTORAL_THESIS: "Tesis (Doctorado)",
-        model.WorkType.MASTER_THESIS: "Tesis (Maestría)",
-        model.WorkType.BACHELOR_THESIS: "Trabajo de grado (Grado)",
-        model.WorkType.THESIS: "Tesis",
-        "specialist": "Trabajo final (Especialización)",
-        "advisor": "Director",
-        "co-advisor": "Codirector",
-        "address": "Disponible en",
-        "accessed": "Consultado el",
-    },
+    language: {key: words[number] for key, words in VOCABULARIES["citations"].items()}
+    for number, language in enumerate(("pt", "en", "es"))
 }
 #: The language of the name of a degree, by a word in it.
 _DEGREE_LANGUAGES = {
@@ -91,7 +60,7 @@ _DEGREE_LANGUAGES = {
     "en": re.compile(r"doctor|ph\.?d|master|bachelor", re.IGNORECASE),
 }
 #: The words of kinship that belong to the surname in front of them (8.1).
-_KINSHIP = re.compile(r"(filho|netto|neto|j[uú]nior|jr\.?|sobrinho|segundo)", re.IGNORECASE)
+KINSHIP = re.compile(r"(filho|netto|neto|j[uú]nior|sobrinho)", re.IGNORECASE)
 #: The particles in front of a surname, which follow the given names (8.1). In capitals they belong
 #: to the surname, as in Van Buren.
 _PARTICLES = re.compile(
@@ -179,9 +148,9 @@ def _format_author(name: model.Name) -> str:
     if name.given is not None:
         family, (given, *suffixes) = name.family, re.split(r",\s*", name.given)
         first, _, last = given.rpartition(" ")
-        if _KINSHIP.fullmatch(family) and first and len(last.rstrip(".")) > 1:
+        if KINSHIP.fullmatch(family) and first and len(last.rstrip(".")) > 1:
             family, given = f"{last} {family}", first
-        if suffixes and _KINSHIP.fullmatch(suffixes[0]):
+        if suffixes and KINSHIP.fullmatch(suffixes[0]):
             family = f"{family} {suffixes.pop(0)}"
         if particle := _PARTICLES.match(family):
             family, given = family[particle.end() :], f"{given} {particle[0]}".rstrip()
@@ -237,7 +206,7 @@ def _describe_thesis(work: Work, language: str) -> str:
         # both words of the degree are in one language
         found = (name for name, word in _DEGREE_LANGUAGES.items() if word.search(known.name))
         words = _WORDS[next(found, language)]
-    kind = "specialist" if known.level == "specialist" else work.type
+    kind = "specialist" if known.level == "specialist" else work.type.value
     degree = stated if _STATED_DEGREE.fullmatch(stated) else words[kind]
     if known.name is not None and degree is not stated:
         degree = f"{degree.partition(' (')[0]} ({known.name})"

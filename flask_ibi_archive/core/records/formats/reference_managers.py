@@ -10,7 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from flask_ibi_archive.core.records.description import IN_JOURNALS, Container, Name, Role
+from flask_ibi_archive.core.records.description import (
+    IN_JOURNALS,
+    WORK_FIELDS,
+    Container,
+    Name,
+    Role,
+)
 from flask_ibi_archive.core.records.formats.brazilian import WITH_EDITIONS
 from flask_ibi_archive.core.records.formats.common import TYPES
 from flask_ibi_archive.core.records.record import format_description
@@ -274,30 +280,50 @@ def _join_subjects(subjects: list[str]) -> str:
 
 
 def _list_custom_fields(work: Work) -> dict[str, Any]:
-    """Return the fields that CSL has no variables for, or not for all of what they state."""
+    """Return the fields that CSL has no variables for, or not for all of what they state.
+
+    A field is null if the description does not state what the variable does.
+    """
     stated: dict[str, Any] = format_description(work.stated)
+    place, container = work.imprint[0], work.container
+    joined = _join_subjects([subject.value for subject in work.subjects])
+    words = re.split("[;,]" if ";" not in joined else ";", joined) if joined else []
+    type_terms = [terms.csl for terms in TYPES.values()]
     is_plain = {
-        "titles": stated.get("titles") == [work.title],
-        "creators": _are_names(stated.get("creators", [])),
-        "contributors": _are_names(stated.get("contributors", []))
-        and all(any(name.role in roles for roles in _ROLES.values()) for name in work.contributors),
-        "abstracts": len(work.abstracts) < 2,
-        "subjects": all(not (subject.scheme or subject.uri) for subject in work.subjects)
-        and not any(";" in subject.value for subject in work.subjects),
-        "notes": len(work.notes) < 2,
-        "type": [terms.csl for terms in TYPES.values()].count(TYPES[work.type].csl) == 1
+        "titles": stated.get("titles", []) == [work.title],
+        "creators": all(map(_is_plain, work.creators)),
+        "contributors": len({name.role for name in work.contributors}) < 2
+        and all(_is_plain(name) and name.role in _ROLES_OF_CSL for name in work.contributors),
+        "type": type_terms.count(TYPES[work.type].csl) == 1
+        and "type" in stated
         and work.degree is None,
+        "publisher": stated.get("publisher") == work.institution,
+        "place": stated.get("place") == (place or (container and container.place)),
+        "issued": work.issued is None or work.stated.issued is not None,
+        "container": container is None
+        or (container.place is None and container == work.stated.container),
+        "extent": not _PAGES.fullmatch(work.extent or "x") or str(work.extent).isdecimal(),
+        "abstracts": stated.get("abstracts", [])
+        == [text.strip() for text, _ in work.abstracts][:1],
+        "subjects": stated.get("subjects", []) == list(map(str.strip, words)),
+        "notes": stated.get("notes", []) == [text.strip() for text, _ in work.notes][:1],
     }
     return {
-        name: value
-        for name, value in stated.items()
-        if name in _NOT_IN_CSL or not is_plain.get(name, True)
+        name: stated.get(name)
+        for name in WORK_FIELDS
+        if not is_plain.get(name, name not in stated or name not in _NOT_IN_CSL)
     }
 
 
-def _are_names(names: list[Any]) -> bool:
-    """Return whether some names in JSON are only names, such as ``{"name": "Silva, Ana"}``."""
-    return all(isinstance(name, str) or not {*name} - {"name", "kind", "role"} for name in names)
+#: The roles that an import of CSL-JSON reads.
+_ROLES_OF_CSL = frozenset(roles[0] for roles in _ROLES.values())
+
+
+def _is_plain(name: Name) -> bool:
+    """Return whether an import of the name in CSL-JSON gives the same name."""
+    kind = None if name.given else "organisation"
+    has_more = name.orcid or name.lattes or name.ror or name.affiliations
+    return not has_more and name.kind == kind and "," not in (name.given or "")
 
 
 def _format_csl_name(name: Name) -> dict[str, str]:
