@@ -59,7 +59,7 @@ class Work(model.Description, frozen=True, kw_only=True):
     :param page_url: the URL of the landing page.
     :param state: ``Original``, ``Copy`` or ``Deleted``.
     :param stated: the description as it is stated, with markup in its texts, and without what
-        :func:`.complete` adds.
+        ``complete()`` adds.
     :param title: the first title with its subtitle, on one line. If the description states no
         title, a substitute.
     :param has_title: False if the description states no title.
