@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.accesses import statistics as access_operations
-from flask_ibi_archive.archive.accesses.acknowledgments import take_acknowledgment
+from flask_ibi_archive.archive.accesses.acknowledgments import take_acknowledgment, take_page_view
 from flask_ibi_archive.archive.claims import Claims
 from flask_ibi_archive.archive.harvest.messages import HarvestSets
 from flask_ibi_archive.archive.harvest.oai_pmh import describe_items
@@ -352,6 +352,7 @@ class Archive:
     find_key = operations.find_key
 
     take_acknowledgment = take_acknowledgment
+    take_page_view = take_page_view
     count_views = access_operations.count_views
     statistics = access_operations.read_statistics
     purge = access_operations.purge

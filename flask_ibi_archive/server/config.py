@@ -294,6 +294,7 @@ parse_own_hosts = make_parser(
     'a list of hosts without http://, as ["old.example.org", "old.example.org:8080"]',
     _convert_own_hosts,
 )
+parse_landing = make_parser("file or page", _require_text, ("file", "page").__contains__)
 parse_scheme = make_parser("http or https", _require_text, ("http", "https").__contains__)
 #: This parser returns the percent-encoded path without a slash at the end, "" for the root.
 parse_root = make_parser(
@@ -537,6 +538,7 @@ class ArchiveConfig(SharedConfig):
     filter_url_list: bool = setting(parse_flag, True)
     follow_editions: bool = setting(parse_flag, True)
     url_key_max_age: float = setting(parse_seconds, 3600)
+    lands_on: str = setting(parse_landing, "file")
     application_root: str = setting(parse_root, "/", key="APPLICATION_ROOT")
     local_resolution: bool = setting(parse_flag, True)
     former_hosts: frozenset[str] = setting(parse_own_hosts, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
@@ -25,6 +26,7 @@ from flask_ibi_archive.core.protocol.pairs import decode_url, to_bytes
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, VerbList
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, list_target_urls
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.signals import Notice, access_acknowledged
 
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 log = getLogger("flask_ibi_archive.accesses")
 
 FILE_LIST = VerbList(file_list=True)
+#: The characters of a URL besides letters, digits and "-._", as it is stored.
+URL_CHARACTERS = "/:?#[]@!$&'()*+,;=~"
 #: The largest number of folder levels in the path of a file.
 MAX_DEPTH = 64
 #: A database accepts neither NUL nor bytes that are not UTF-8, which surrogates represent.
@@ -73,6 +77,42 @@ def take_acknowledgment(
     return True
 
 
+def take_page_view(
+    archive: Archive, item: ItemView, url: str, client_addresses: tuple[str, ...], agent: str
+) -> None:
+    """Count a view of the page of an item, unless a resolver has brought the reader there.
+
+    Resolvers need not know the reader's browser. Therefore the reader of a page is recognised by
+    the IP address alone.
+
+    :param url: the URL of the page.
+    :param agent: the User-Agent of the browser.
+    :raises NotReady: if the view cannot be stored.
+    """
+    user, second, archive_id = (
+        client_addresses[0],
+        int(archive.clock().timestamp()),
+        archive.served().id,
+    )
+    values = {
+        "archive_id": archive_id,
+        "url_key": f"{rows.PAGE_KEY}{secrets.token_hex(16)}",
+        "ibi": item.rep or item.ibip or "",
+        "second": second,
+        "address": find_client(client_addresses, archive.config.anonymise_ips),
+        "robot": rows.is_robot_access(None, agent),
+        "content_type": "Metadata",
+        "url": quote(to_bytes(url), safe=URL_CHARACTERS),
+    }
+    with archive.database.writing(rows.LOCK_TIMEOUT, COUNTING) as connection:
+        pseudonyms = rows.build_pseudonyms(connection, second, user)
+        readers = {*pseudonyms, *rows.build_pseudonyms(connection, second, user, agent)}
+        rows.lock_visitors(connection, readers)
+        if not rows.find_other_way(connection, values, readers, by_page=False):
+            visitor = rows.choose_pseudonym(connection, archive_id, pseudonyms, second)
+            rows.insert_access(connection, {**values, "visitor": visitor})
+
+
 def _store_access(
     archive: Archive,
     acknowledgment: messages.Acknowledgment,
@@ -87,28 +127,31 @@ def _store_access(
     user = (acknowledgment.client_addresses or ("",))[0]
     second, archive_id = int(archive.clock().timestamp()), archive.served().id
     facts = replace(archive.facts(), relations=None, filter_url_list=False)
-    ibi, url = archive.database.read(
+    ibi, url, is_page = archive.database.read(
         lambda connection: _Delivery(connection, archive.items, facts, acknowledgment, user).find(
             key.ibi, archive.today
         )
     )
+    values = {
+        "archive_id": archive_id,
+        "url_key": key.name,
+        "ibi": ibi,
+        "second": second,
+        "address": client,
+        "robot": rows.is_robot_access(agents.sender, agents.reader),
+        "content_type": "Metadata"
+        if facts.lands_on_page and is_page
+        else acknowledgment.content_type,
+        "url": quote(to_bytes(url), safe=URL_CHARACTERS),
+    }
     with archive.database.writing(rows.LOCK_TIMEOUT, COUNTING) as connection:
         pseudonyms = rows.build_pseudonyms(connection, second, user, agents.reader or "")
-        rows.lock_visitors(connection, pseudonyms)
-        is_new = rows.insert_access(
-            connection,
-            {
-                "archive_id": archive_id,
-                "url_key": key.name,
-                "ibi": ibi,
-                "second": second,
-                "visitor": rows.choose_pseudonym(connection, archive_id, pseudonyms, second),
-                "address": client,
-                "robot": rows.is_robot_access(agents.sender, agents.reader),
-                "content_type": acknowledgment.content_type,
-                "url": quote(to_bytes(url), safe="/:?#[]@!$&'()*+,;=~"),
-            },
-        )
+        readers = {*pseudonyms, *rows.build_pseudonyms(connection, second, user)}
+        rows.lock_visitors(connection, readers)
+        if is_page and rows.find_other_way(connection, values, readers, by_page=True):
+            return
+        visitor = rows.choose_pseudonym(connection, archive_id, pseudonyms, second)
+        is_new = rows.insert_access(connection, {**values, "visitor": visitor})
     if not is_new:
         raise NotCounted("the URL key was used before")
 
@@ -168,14 +211,15 @@ class _Delivery:
     acknowledgment: messages.Acknowledgment
     user: str
 
-    def find(self, requested: str, today: date) -> tuple[str, str]:
+    def find(self, requested: str, today: date) -> tuple[str, str, bool]:
         """Return what was delivered.
 
         :param requested: an identifier of the requested item.
         :param today: the day (UTC) of the access, on which embargoes depend.
         :returns: an identifier of the requested item, and the URL in the acknowledgment, or "" if
             this Archive does not use it for the delivered item. The URL may have an additional
-            query or fragment, because a resolver appends the query of a persistent URL.
+            query or fragment, because a resolver appends the query of a persistent URL. The third
+            value says whether it is the URL of a landing page.
         :raises NotCounted: if the requested item is not in this Archive, or if no relation leads to
             the delivered item.
         """
@@ -193,7 +237,7 @@ class _Delivery:
         if item.state == State.DELETED:
             # The item was delivered before it was deleted. Its relations are no longer stored.
             if names and names <= {item.rep, item.ibip}:
-                return ibi, ""
+                return ibi, "", False
             raise NotCounted(f"{requested} was deleted and no longer leads to another item")
         targets = self._list_targets(item)
         named = [t for t in targets if t.is_item and names <= {t.item.rep, t.item.ibip}]
@@ -209,7 +253,9 @@ class _Delivery:
                 f"{requested} does not lead to {(' '.join(sorted(names)) or url)[:300]!a}"
                 f" with the content type {self.acknowledgment.content_type}"
             )
-        return ibi, url if is_ours else ""
+        pages = {self.facts.addresses.item(t.item) for t in named if not t.item.is_service}
+        is_page = is_ours and any(is_url_of(url, page) for page in pages)
+        return ibi, url if is_ours else "", is_page
 
     def _list_targets(self, item: CatalogueItem, verbs: VerbList = NO_VERBS) -> list[Target]:
         """Return the targets with the content type.

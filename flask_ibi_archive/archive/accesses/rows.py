@@ -26,7 +26,7 @@ from flask_ibi_archive.server.database.dialects import Key, insert_or_update, ru
 
 
 class Access(Base):
-    """An access that a resolver acknowledged ([R] Table 6.11)."""
+    """An access that a resolver acknowledged ([R] Table 6.11), or a view of the page of an item."""
 
     __tablename__ = "ibi_access"
     __table_args__ = (
@@ -85,6 +85,9 @@ DOUBLE_CLICK = 30
 #: The maximum number of seconds that an access waits for other writers. The Archive counts its own
 #: redirects after the response, where no request limits the time.
 LOCK_TIMEOUT = 5.0
+
+#: The beginning of the column ``url_key`` of a view of a page, which has no URL key.
+PAGE_KEY = "page-"
 
 DAY = 86400
 EPOCH = date(1970, 1, 1)
@@ -149,6 +152,28 @@ def insert_access(connection: sa.Connection, values: Mapping[str, Any]) -> bool:
                 )
             )
     return True
+
+
+def find_other_way(
+    connection: sa.Connection, values: Mapping[str, Any], readers: Collection[str], by_page: bool
+) -> bool:
+    """Return whether a view of a page was just counted, as an acknowledgment or by the page itself.
+
+    :param values: the values of the columns of the view.
+    :param readers: the pseudonyms of the reader, with and without the User-Agent.
+    :param by_page: True: the page itself counted the view; False: a resolver acknowledged it.
+    """
+    near = values["second"] - DOUBLE_CLICK, values["second"] + DOUBLE_CLICK
+    is_view = Access.ibi == values["ibi"], Access.content_type == "Metadata"
+    is_page = Access.url_key.like(f"{PAGE_KEY}%")
+    counted = sa.exists().where(
+        Access.archive_id == values["archive_id"],
+        Access.visitor.in_(readers),
+        Access.second.between(*near),
+        sa.or_(Access.url == values["url"], sa.and_(*is_view)),
+        is_page if by_page else ~is_page,
+    )
+    return bool(connection.scalar(sa.select(counted)))
 
 
 def lock_visitors(connection: sa.Connection, visitors: Iterable[str]) -> None:

@@ -274,6 +274,7 @@ def build_facts(archive: Archive, served: ServedArchive) -> ArchiveFacts:
         relations=config.relations,
         filter_url_list=config.filter_url_list,
         follow_editions=config.follow_editions,
+        lands_on_page=config.lands_on == "page",
         own_formats={**DUBLIN_CORE, **dict.fromkeys(formats.list_added_xml())},
         written_formats=frozenset(format.name for format in formats),
     )

@@ -27,6 +27,7 @@ from flask_ibi_archive.archive.items.item_record import Identified
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.pages.metadata import add_links, describe_head, list_links, negotiate
 from flask_ibi_archive.archive.pages.zip import offer_zip
+from flask_ibi_archive.archive.service.local_resolution import count_after_response
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.description import AccessRight, Name, Text
@@ -37,7 +38,11 @@ from flask_ibi_archive.core.records.values import name_licence
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
 from flask_ibi_archive.errors import IdentifierError
-from flask_ibi_archive.server.web.requests import current_archive, user_address
+from flask_ibi_archive.server.web.requests import (
+    current_archive,
+    request_addresses,
+    user_address,
+)
 from flask_ibi_archive.server.web.responses import find_static_url, render_part
 from flask_ibi_archive.server.web.texts import gettext, page_language
 
@@ -166,7 +171,15 @@ def landing(item: ItemView) -> ResponseReturnValue:
 
 
 def _add_item_links(response: Response, shown: Shown) -> Response:
-    """Add the typed links to a page of an item or to the answer to a program, and return it."""
+    """Add the typed links to a page of an item or to the answer to a program, and return it.
+
+    A view of the page is counted. A browser names itself, and says if nobody sees the page yet.
+    """
+    agent, is_prefetch = request.headers.get("User-Agent"), "Sec-Purpose" in request.headers
+    if request.method == "GET" and response.status_code == 200 and agent and not is_prefetch:
+        archive = current_archive()
+        view = shown.item, archive.addresses.item(shown.item), request_addresses(), agent
+        count_after_response(response, partial(archive.take_page_view, *view))
     response.vary.add("Accept")
     return add_links(response, list_links(shown.readable, shown.work))
 

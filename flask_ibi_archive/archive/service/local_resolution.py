@@ -12,7 +12,7 @@ The aliases of an item (the field ``same_as``) lead to the item as its persisten
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -283,8 +283,10 @@ def redirect_and_count(
         return alerts.alert_response(Alert(AlertKind.LOOP, requested.wanted.ibi))
     response = alerts.redirect_response(redirect, requested.wanted)
     response.headers["Location"] = requests.find_path(response.headers["Location"])
-    if request.method == "GET":
-        count_after_response(response, archive, redirect, requested)
+    acknowledgment = create_local_acknowledgment(redirect, requested)
+    if request.method == "GET" and acknowledgment is not None:
+        agents = Agents(None, requested.user_agent)
+        count_after_response(response, lambda: archive.take_acknowledgment(acknowledgment, agents))
     return response
 
 
@@ -417,20 +419,14 @@ def _removed_response(archive: Archive, item: ItemView, target: str) -> Response
     return alerts.alert_response(alert, resolver_url=find_resolver_url(target))
 
 
-def count_after_response(
-    response: Response, archive: Archive, redirect: Redirect, requested: ResolutionRequest
-) -> None:
-    """Count the access after the response is sent; the reader does not wait for the counting."""
-    acknowledgment = create_local_acknowledgment(redirect, requested)
-    if acknowledgment is None:
-        return
-    agents = Agents(None, requested.user_agent)
+def count_after_response(response: Response, take: Callable[[], object]) -> None:
+    """Count an access after the response is sent; the reader does not wait for the counting."""
     app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
 
     def count() -> None:
         try:
             with app.app_context():  # the catalogue of a host may need it
-                archive.take_acknowledgment(acknowledgment, agents)
+                take()
         except Exception:  # the response is already sent
             app.logger.exception("an access could not be counted")
 

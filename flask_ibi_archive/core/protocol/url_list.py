@@ -26,6 +26,7 @@ from flask_ibi_archive.core.protocol.catalogue_items import Catalogue, Catalogue
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
 from flask_ibi_archive.core.protocol.relations import (
+    NO_VERBS,
     Relation,
     RelationTarget,
     Step,
@@ -170,6 +171,7 @@ class ArchiveFacts:
         lists contain.
     :param written_formats: further formats that the Archive writes. URL lists contain such a format
         only if the request names it, because all of them would make each list longer.
+    :param lands_on_page: True if a persistent URL without verbs and path leads to the landing page.
     :param checks_access: False if the URL list is for a user who may read all files of all items.
     """
 
@@ -182,6 +184,7 @@ class ArchiveFacts:
     follow_editions: bool = True
     own_formats: Mapping[str, None] = field(default_factory=lambda: catalogue_items.DUBLIN_CORE)
     written_formats: frozenset[str] = frozenset()
+    lands_on_page: bool = False
     checks_access: bool = True
 
     @cached_property
@@ -367,15 +370,18 @@ class _View:
                 # the description keeps the objects of the target, so that the key remains valid
                 key = target.key
                 if key not in self.known:
-                    self.known[key] = self._describe(target)
+                    self.known[key] = self._describe(target, lands=not name)
                 yield name, self.known[key]
 
-    def _describe(self, target: RelationTarget) -> Description:
-        """Return what the URL list contains about a target, if the user may see it."""
+    def _describe(self, target: RelationTarget, lands: bool) -> Description:
+        """Return what the URL list contains about a target, if the user may see it.
+
+        :param lands: True if the target is the requested item itself.
+        """
         item, own = target.item, target.own
         words = None if own is not None else list_ibi_words(item.rep, item.ibip)
         content_type, timestamp = item.content_type, item.timestamp
-        url = None if own is not None else self._find_item_url(target)
+        url = None if own is not None else self._find_item_url(target, lands)
         if own is not None or (url is None and target.is_written):
             url = self._find_written_url(target)
             content_type = "Metadata"
@@ -406,7 +412,7 @@ class _View:
             return None
         return stated or self.facts.addresses.metadata(described, format)
 
-    def _find_item_url(self, target: RelationTarget) -> str | None:
+    def _find_item_url(self, target: RelationTarget, lands: bool) -> str | None:
         """Return the URL of an item, one of its files or its list of files; None if unknown."""
         item, addresses = target.item, self.facts.addresses
         if item.state is None:
@@ -416,7 +422,10 @@ class _View:
             return item.formats.get(target.format) if has_url else None
         if self.request.verbs.file_list:
             return addresses.file_list(item)
-        file = item.file()
+        # a list for verbs names the same item by fallbacks, such as .lastedition
+        asks_for_item = self.request.verbs == NO_VERBS and not self.has_path
+        lands = lands and asks_for_item and self.facts.lands_on_page
+        file = None if lands else item.file()
         if file is not None:
             return file.url or addresses.file(item, file.path)
         if self.has_path:
