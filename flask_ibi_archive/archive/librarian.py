@@ -78,6 +78,8 @@ def _answer() -> Response:
     is_stored = archive.items.records is None
     if "new" in query and is_stored:
         return forms.answer_description(None)
+    if "import" in query and is_stored:
+        return forms.answer_import()
     for name, answer in FORMS.items() if is_stored else ():
         if name in query:
             item = forms.find_item(query[name], is_edited=name != "withdraw")
@@ -100,7 +102,7 @@ def _answer() -> Response:
         orders=ORDERS,
         page_size=SHOWN,
         follows_row=forms.follows_row,
-        done={name: query[name] for name in ("saved", "withdrawn") if name in query},
+        done={name: query[name] for name in ("saved", "imported", "withdrawn") if name in query},
         access_days=ACCESS_DAYS,
         embargo_days=EMBARGO_DAYS,
     )

@@ -12,8 +12,14 @@ as Flask-WTF, the forms contain its token, too.
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from time import time
 from typing import Any, NamedTuple, TypeAlias
 
 from flask import Response, request, session
@@ -22,6 +28,14 @@ from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive.archive.hosts.models import build_prefix, identified_models
 from flask_ibi_archive.archive.items import item_pages
+from flask_ibi_archive.archive.items.files import STAGING
+from flask_ibi_archive.archive.items.import_export import (
+    Counts,
+    Importer,
+    WorksImporter,
+    open_source,
+    read_works,
+)
 from flask_ibi_archive.archive.items.item_record import name_file
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
@@ -35,6 +49,7 @@ from flask_ibi_archive.core.records.description import (
 )
 from flask_ibi_archive.core.records.readers import (
     FIELDS,
+    SEPARATOR,
     Column,
     build_entry,
     find_column,
@@ -51,7 +66,15 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.values import FieldError, clean
 from flask_ibi_archive.core.records.work import read_dublin_core
-from flask_ibi_archive.errors import IBIError, IdentifierError, NotReady, one_line, translatable
+from flask_ibi_archive.errors import (
+    IBIError,
+    IdentifierError,
+    NotReady,
+    RecordError,
+    StorageError,
+    one_line,
+    translatable,
+)
 from flask_ibi_archive.server.web.requests import current_archive, read_query, request_root
 from flask_ibi_archive.server.web.texts import gettext, read_catalogues
 
@@ -463,3 +486,103 @@ def answer_files(item: ItemView) -> Response:
             return item_pages.redirect_to(f"{find_base()}?saved={item.ibi}", 303)
     values = {"removed": removed, "target": target}
     return render("admin_files", item=item, errors=errors, **values)
+
+
+# --- spreadsheets --------------------------------------------------------------------------------
+
+
+#: The beginning of the names of folders with uploads that wait for the second button.
+UPLOADS = f"{STAGING}upload-"
+
+
+class Report(NamedTuple):
+    """What a check of a spreadsheet, or its import, says.
+
+    :param token: the signed name of the folder with the upload; "" if it can't be imported.
+    """
+
+    name: str
+    counts: Counts
+    errors: list[RecordError]
+    warnings: list[RecordError]
+    token: str = ""
+
+
+def answer_import() -> Response:
+    """Show the form for a spreadsheet, check an upload, and import it after a second button.
+
+    Between both requests, the upload is in a folder, whose signed name is in the form. It is
+    deleted after the import, and if it is wrong or old.
+    """
+    form, errors, report = request.form, Errors(), None
+    if request.method == "POST":
+        folder, name = _open_upload(form["upload"]) if "upload" in form else _store_upload()
+        ignored = [line.strip() for line in form.get("ignored", "").split("\n") if line.strip()]
+        is_update, is_import, is_kept = "update" in form, "upload" in form, False
+
+        def read() -> None:
+            nonlocal report, is_kept
+            if folder is None:
+                reason = EXPIRED if is_import else translatable("Choose a file.")
+                raise StorageError(gettext(reason))
+            report = _import(folder, name, ignored, is_update, not is_import)
+            is_kept = not (is_import or report.errors)
+            if is_kept:
+                token = _serializer().dumps([session.get(KEY), folder.name, name])
+                report = report._replace(token=str(token))
+
+        try:
+            errors = attempt(read)
+        finally:
+            if folder is not None and not is_kept:
+                rmtree(folder, ignore_errors=True)
+        if is_import and report is not None and not report.errors:
+            counts = report.counts
+            return item_pages.redirect_to(f"{find_base()}?imported={counts.added}", 303)
+    return render("admin_import", report=report, errors=errors, values=form)
+
+
+def _store_upload() -> tuple[Path | None, str]:
+    """Store the uploads of a form in a new folder.
+
+    :returns: the folder, and the name of the spreadsheet; None if there is none.
+    """
+    uploads, store = list_uploads("table"), current_archive().files_folder
+    if not (uploads and has_token()):
+        return None, ""
+    store.create()
+    for path in store.find_stale_stagings(time() - MAX_AGE):
+        if path.name.startswith(UPLOADS):
+            rmtree(path, ignore_errors=True)
+    folder = Path(mkdtemp(prefix=UPLOADS, dir=store.folder))
+    for upload in (*list_uploads("files"), *uploads[:1]):
+        name = Path(clean(upload.filename or "").replace("\\", "/")).name or "table"
+        upload.save(folder / name)
+    return folder, name
+
+
+def _open_upload(token: str) -> tuple[Path | None, str]:
+    """Return the folder and the name of the spreadsheet of an upload of the same user."""
+    try:
+        user, folder, name = _serializer().loads(token, max_age=MAX_AGE)
+    except (BadData, ValueError):
+        return None, ""
+    path = current_archive().files_folder.folder / folder
+    is_own = user == session.get(KEY) and path.name.startswith(UPLOADS) and path.is_dir()
+    return (path if is_own else None), name
+
+
+def _import(folder: Path, name: str, ignored: list[str], is_update: bool, is_check: bool) -> Report:
+    report = Report(name, Counts(), [], [])
+    context = current_archive().without_session().context
+    with open_source(str(folder / name), BytesIO, folder) as opened:
+        source = dataclasses.replace(opened, name=name)
+        importer = Importer(
+            context,
+            on_conflict="update" if is_update else "skip",
+            dry_run=is_check,
+            on_error=report.errors.append,
+        )
+        works = read_works(source, {}, SEPARATOR, ignored, "dmy")
+        counts = WorksImporter(importer, None, report.warnings.append).run(source, works, name)
+    return report._replace(counts=counts)

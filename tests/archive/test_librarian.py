@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from html import unescape
@@ -508,3 +509,59 @@ def test_files_are_added_replaced_and_removed(archive: Archive, librarian: Libra
     response = librarian.send(f"?files={ibi}", files=wrong)
     assert response.status_code == 422
     assert "two files are named x.csv" in response.text
+
+
+# --- spreadsheets --------------------------------------------------------------------------------
+
+
+TABLE = (
+    "título;autor;data da defesa;instituição;arquivo\nChuva;Silva, Ana;05/03/2019;INPE;tese.pdf\n"
+)
+
+
+def upload(text: str = TABLE, name: str = "teses.csv") -> dict[str, Any]:
+    """Return the fields of a form with a spreadsheet and a file that it names."""
+    file = BytesIO(text.encode()), name
+    return {"table": file, "files": [(BytesIO(b"%PDF"), "tese.pdf")]}
+
+
+def test_a_spreadsheet_is_checked_first_and_imported_with_a_second_button(
+    archive: Archive, librarian: Librarian
+) -> None:
+    response = librarian.send("?import=1", **upload())
+    assert response.status_code == 200
+    assert "<dd>1</dd>" in response.text
+    assert "Nothing was imported yet." in response.text
+    assert list(archive.find()) == []
+    second = read_fields(unescape(response.text))
+    # the upload of another user, and a wrong one, are not imported
+    for wrong in (second["upload"] + "x", ""):
+        form = second | {"upload": wrong}
+        assert librarian.client.post("/care?import=1", data=form).status_code == 422
+    assert librarian.client.post("/care?import=1", data=second).status_code == 303
+    [item] = archive.find()
+    work = format_record(item.record)["metadata"]["work"]
+    assert work["degree"] == {"institution": "INPE", "defended": "2019-03-05"}
+    assert [file.path for file in item.record.files] == ["tese.pdf"]
+    # the upload is deleted, and its rows are known
+    assert archive.files_folder.find_stale_stagings(time.time() + 1) == []
+    assert librarian.client.post("/care?import=1", data=second).status_code == 422
+    assert "<dd>1</dd>\n</dl>" in librarian.send("?import=1", **upload()).text
+
+
+def test_the_report_names_rows_and_columns(archive: Archive, librarian: Librarian) -> None:
+    response = librarian.send("?import=1", **upload(f"{TABLE};Souza, Davi;x;INPE;\n"))
+    assert "1 error. Nothing was imported." in response.text
+    assert "<strong>row 3, data da defesa</strong>" in response.text
+    assert 'name="upload"' not in response.text
+    # a wrong secondary value is left out with a warning
+    response = librarian.send("?import=1", **upload(TABLE.replace("instituição", "issn")))
+    assert "<strong>row 2, issn</strong>" in response.text
+    assert 'name="upload"' in response.text
+    unknown = TABLE.replace("autor", "x")
+    assert "the column is unknown" in librarian.send("?import=1", **upload(unknown)).text
+    response = librarian.send("?import=1", **upload(unknown), ignored="x")
+    assert 'name="upload"' in response.text
+    for wrong in ({}, upload("x", "x.ods"), {**upload(), "ibi_token": ""}):
+        assert librarian.send("?import=1", **wrong).status_code == 422
+    assert list(archive.find()) == []
