@@ -133,6 +133,7 @@ def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> N
     }
 
 
+@pytest.mark.only_on("sqlite")
 def test_check_finds_that_the_database_is_older_than_the_files_beside_it(
     app: Flask, mocked: responses.RequestsMock, tmp_path: Path
 ) -> None:

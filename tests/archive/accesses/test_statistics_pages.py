@@ -80,6 +80,7 @@ def list_rows(text: str) -> list[str]:
     return [" ".join(re.sub("<[^>]*>", " ", row).split()) for row in rows]
 
 
+@pytest.mark.only_on("sqlite")
 def test_the_table_shows_the_statistics_of_the_archive(counted: Flask, snapshot: Any) -> None:
     for target, language in [(f"{PAGE}?by=day", "pt-BR"), (f"{ARCHIVE}?by=year", "en")]:
         page = see(counted, target, language=language)

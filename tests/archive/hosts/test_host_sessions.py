@@ -135,6 +135,7 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(host: Host, b
     assert len({one.rep for one in given}) == 3
 
 
+@pytest.mark.only_on("sqlite")
 @pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])
 def test_a_damaged_file_of_the_last_date_stops_minting(uri: str, host: Host, content: str) -> None:
     path = Path(f"{make_url(uri).database}-ibi-last-date")
@@ -153,6 +154,7 @@ def test_a_damaged_file_of_the_last_date_stops_minting(uri: str, host: Host, con
     host.session.commit()
 
 
+@pytest.mark.only_on("sqlite")
 def test_a_date_that_can_not_be_recorded_is_not_issued(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_lost_answer_is_repeated_after_the_offer_has_expired(
     assert (taker.states(), taker.files(), counts(taker)) == (MOVED, files, [5])
 
 
+@pytest.mark.only_on("sqlite")
 def test_a_taker_that_has_lost_what_arrived_accepts_again(places: Places) -> None:
     giver, taker = places
     database = taker.archive.database.engine.url.database

@@ -123,6 +123,7 @@ def test_only_the_replica_is_away(pair: Pair, tmp_path: Path) -> None:
     close(app)
 
 
+@pytest.mark.only_on("sqlite")
 def test_the_health_check_examines_the_replica(pair: Pair, tmp_path: Path) -> None:
     check_ready(pair.archive)
     app = make_app(pair.replica_uri, tmp_path, IBI_ARCHIVE_SERVICE_IBI=OTHER)
