@@ -424,7 +424,7 @@ class ItemView(Struct, frozen=True):
         if self.stated_title is not None:
             return self.stated_title[0]
         open_file = self.record.target_path if self.is_open else None
-        return open_file or self.record.identifiers[0]
+        return open_file or self.ibi
 
     @property
     def original(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
@@ -115,3 +116,30 @@ def test_the_page_of_a_copy_links_to_where_the_original_is(
     place = "http://urlib.net" if is_included else "http://far.example:8080"
     links = see(app, f"/col/{rep(1)}/").links
     assert any(link.startswith(f"{place}/{rep(1)}?ibiurl.requireditemstatus=") for link in links)
+
+
+def test_the_tombstone_of_an_item_links_to_another_archive_of_the_database(
+    here: Flask, there: Flask
+) -> None:
+    import_records(archive_of(here), [{"rep": rep(1), "ibip": "8JMKD3MGP8W/35MME4E"}])
+    archive_of(here).transfer(rep(1), FAR_SERVICE)
+    page = see(here, f"/col/{rep(1)}/", 410)
+    [place] = [link for link in page.links if link.startswith("http://mtc-m19.sid.inpe.br/")]
+    found = ask(there, place.removeprefix("http://mtc-m19.sid.inpe.br"))
+    assert found.headers["Location"].endswith(f"/col/{rep(1)}/")
+
+
+def test_pages_show_the_short_form_and_both_forms_among_the_addresses(app: Flask) -> None:
+    ibip = "8JMKD3MGP8W/35MME4E"
+    described = {"dc": {"title": ["Rain"]}}
+    import_records(archive_of(app), [{"rep": rep(1), "ibip": ibip, "metadata": described}])
+    for status, address in ((200, ""), (200, "metadata"), (410, "")):
+        if status == 410:
+            archive_of(app).delete(rep(1), "withdrawn")
+        source = see(app, f"/col/{rep(1)}/{address}", status).source
+        text, _, addresses = source.partition("<summary>Addresses of this item</summary>")
+        # the text, without tags and their attributes
+        shown = re.sub("<head>.*?</head>|<[^>]*>", "", text, flags=re.DOTALL)
+        assert ibip in shown
+        assert rep(1) not in shown
+        assert (rep(1) in addresses) == (ibip in addresses) == (address == "")
