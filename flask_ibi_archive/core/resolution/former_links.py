@@ -32,6 +32,8 @@ _PLACEHOLDER = "/8JMKD3MGP8W/34PGRBS"
 _NAMED = re.compile("/+(?:doi|hdl|ark|urn):", re.IGNORECASE)
 _ADDRESS = re.compile("/+https?:/+", re.IGNORECASE)
 _ENDS = re.compile("[!+:/]")
+_ARK_INFO = re.compile("(/+ark:[^?]*)[?]info", re.IGNORECASE)
+_SESSION = re.compile(";jsessionid=[^/;]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +70,27 @@ def find_former_links(target: str, bases: Sequence[str]) -> list[FormerLink]:
     The path may also be a whole address, as ``/http://old.example.org/handle/1/2``: a resolver
     redirects to it at the Archive that claims the address.
 
+    Old systems write one address with and without a slash or the number of a session at its end.
+    The inflection ``?info`` of an ARK asks for the metadata.
+
     :param target: the path and the query, in ASCII. What a path may contain is not percent-encoded.
     :param bases: the beginnings of the addresses of the target, such as ``http://old.example.org``.
     """
     if written := _ADDRESS.match(target):
         target, bases = f"http://{target[written.end() :]}", [""]
-    path, mark, query = target.partition("?")
-    found = [_try(parse_address, base + target, "") for base in bases] if mark else []
-    named = is_named(target)
-    for end in islice(_find_ends(path), MAX_ENDS):
-        rest = path[end:] + mark + query
-        if named:
-            found.append(_try(parse_foreign_path, path[:end].lstrip("/"), rest))
-        if path[end : end + 1] != "/":
-            found.extend([_try(parse_address, base + path[:end], rest) for base in bases])
+    if info := _ARK_INFO.fullmatch(target):
+        target = f"{info[1]}??"
+    whole, mark, query = target.partition("?")
+    named, found = is_named(target), list[FormerLink | None]()
+    for path in dict.fromkeys((whole, _SESSION.sub("", whole).rstrip("/") or "/")):
+        if mark:
+            found += [_try(parse_address, f"{base}{path}?{query}", "") for base in bases]
+        for end in islice(_find_ends(path), MAX_ENDS):
+            rest = path[end:] + mark + query
+            if named:
+                found.append(_try(parse_foreign_path, path[:end].lstrip("/"), rest))
+            if path[end : end + 1] != "/":
+                found.extend([_try(parse_address, base + path[:end], rest) for base in bases])
     return [link for link in found if link is not None]
 
 

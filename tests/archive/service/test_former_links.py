@@ -128,11 +128,23 @@ def test_an_alias_leads_where_the_persistent_url_leads(old: Flask) -> None:
             assert dict(answer.headers) == dict(expected.headers)
 
 
+def test_the_inflections_of_an_ark_ask_for_the_metadata(old: Flask) -> None:
+    expected = location(ask(old, f"/{REPORT}??"))
+    for target in ("ark:12345/x54xz321?info", "ark:/12345/x54xz321/?info", "ark:/12345/x54xz321??"):
+        assert location(ask(old, f"/{target}")) == expected == f"{HOST}/col/{REPORT}/metadata"
+    # other identifiers pass the query on to the item
+    assert location(ask(old, "/hdl:20.500.12345/678?info")) == f"{REPORT_URL}?info"
+
+
 @pytest.mark.rule("FI-3")
 def test_former_addresses_lead_to_items_and_other_paths_are_not_found(old: Flask) -> None:
     # former addresses lead to items
     for host, target in [
         (OLD_HOST, "/handle/1/2"),
+        (OLD_HOST, "/handle/1/2/"),
+        (OLD_HOST, "/handle/1/2;jsessionid=5A8E.node1"),
+        (OLD_HOST, "/item;jsessionid=5A8E?id=1&x=%C3%A9"),
+        ("mtc-m16c.sid.inpe.br", "/http://old.example.org/handle/1/2/"),
         (f"{OLD_HOST}:8080", "/jspui/handle/1/2"),
         (OLD_HOST, "/item?id=1&x=%c3%a9"),
         ("mtc-m16c.sid.inpe.br", "/http://old.example.org/handle/1/2"),  # from a resolver
@@ -143,7 +155,7 @@ def test_former_addresses_lead_to_items_and_other_paths_are_not_found(old: Flask
         assert ask_at(old, host, target, "POST").status == 405
     # other paths get the 404 of the app
     for host, target in [
-        (OLD_HOST, "/handle/1/2/"),
+        (OLD_HOST, "/handle/1/2/3"),
         # nobody said that these hosts are ours
         ("www.old.example.org", "/handle/1/2"),
         ("other.example.org", "/papers/2009/report"),
