@@ -121,10 +121,9 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
     file_type, formats = item_pages.find_media_type(found.path), find_formats(item)
-    if negotiation.prefers_metadata(request.accept_mimetypes, file_type, formats) and (
-        chosen := negotiate(item)
-    ):
-        return chosen
+    if negotiation.prefers_metadata(request.accept_mimetypes, file_type, formats):
+        page_url = requests.current_archive().addresses.item(item)
+        return negotiate(item) or item_pages.redirect_to(page_url, 303)
     if found.url is not None and not requests.is_request_url(
         found.url, requests.current_archive().config.archive_address
     ):

@@ -44,7 +44,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.config import RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import alerts, hooks, negotiation, requests
-from flask_ibi_archive.server.web.responses import set_headers
+from flask_ibi_archive.server.web.responses import allow_origins, set_headers
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -266,7 +266,9 @@ def _elsewhere_response(
     marker = (MOVED_FROM, archive.served().service_ibi)
     if location is not None and marker not in decode_query_string(target.partition("?")[2]):
         headers = {"Location": encode_word(location), "Vary": "Accept-Language"}
-        return set_headers(Response(status=302, headers=headers))
+        response = set_headers(Response(status=302, headers=headers))
+        allow_origins(response)
+        return response
     if moved is not None and is_removed:
         return _removed_response(archive, moved, target)
     return alerts.alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")

@@ -50,7 +50,9 @@ def redirect_response(redirect: Redirect, requested: persistent_urls.PersistentU
     # about Accept, see negotiation.add_metadata_step()
     vary = "Accept, Accept-Language" if redirect.depends_on_language else "Accept"
     headers = {"Location": url, "Cache-Control": "private", "Vary": vary}
-    return Response(status=302, headers=headers)
+    response = Response(status=302, headers=headers)
+    responses.allow_origins(response)
+    return response
 
 
 def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None) -> Response:

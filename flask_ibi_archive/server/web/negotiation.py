@@ -30,6 +30,13 @@ ALIASES = {
     "text/x-bibtex": "bibtex",
     "application/bibtex": "bibtex",
 }
+#: Media types of descriptions that no Archive writes. Clients that ask for them want no file.
+OTHER_METADATA = {
+    *("application/rdf+xml", "text/turtle", "application/x-turtle", "text/n3"),
+    *("application/n-triples", "application/n-quads", "application/trig"),
+    *("application/vnd.crossref.unixref+xml", "application/vnd.crossref.unixsd+xml"),
+    *("application/marcxml+xml", "application/mods+xml", "text/x-bibliography"),
+}
 #: The media types of the metadata that every Archive writes.
 _KNOWN = {format.name: format.media_type for format in BUILT_IN}
 
@@ -41,7 +48,8 @@ def choose_format(accept: MIMEAccept, formats: Mapping[str, str | None]) -> str 
     all types.
 
     :param formats: the media types of the formats, by name.
-    :returns: the name of a format; "" for HTML; None if the client accepts none of them.
+    :returns: the name of a format; "" for HTML, also if the client wants a description in a format
+        that does not exist; None if the client accepts none of them.
     """
     if not accept:
         return ""
@@ -55,7 +63,9 @@ def choose_format(accept: MIMEAccept, formats: Mapping[str, str | None]) -> str 
             offers.setdefault(media_type, name)
     offers.update({type: name for type, name in ALIASES.items() if name in formats})
     best = max(offers, key=ranges.quality)
-    return offers[best] if ranges.quality(best) > 0 else None
+    if ranges.quality(best) > 0:
+        return offers[best]
+    return "" if OTHER_METADATA.intersection(type.lower() for type in ranges.values()) else None
 
 
 def choose_media_type(accept: MIMEAccept, name: str, media_type: str) -> str:
@@ -79,7 +89,7 @@ def prefers_metadata(
     ranges = _read_ranges(accept)
     best = max((quality for _, quality in ranges), default=0)
     wanted = {type.lower() for type, quality in ranges if quality == best}
-    known = {*ALIASES, *formats.values()}
+    known = {*ALIASES, *OTHER_METADATA, *formats.values()}
     return best > 0 and wanted <= known and file_type not in wanted
 
 
@@ -92,7 +102,8 @@ def add_metadata_step(wanted: PersistentUrl) -> PersistentUrl:
     names_part = bool(wanted.path) or wanted.verbs.file_list or f"{relation.shape}m" not in SHAPES
     if names_part or not prefers_metadata(accept):
         return wanted
-    steps = (*relation.steps, Step(StepKind.METADATA, choose_format(accept, _KNOWN)))
+    format = choose_format(accept, _KNOWN) or None  # without a format, the page of the metadata
+    steps = (*relation.steps, Step(StepKind.METADATA, format))
     return replace(wanted, verbs=VerbList(Relation(steps)))
 
 

@@ -13,7 +13,7 @@ from flask import Flask
 from link_header import parse
 from lxml import html
 from support.archives import archive_of, import_records
-from support.web import EMPTY, INSIDE, NETWORK, OUTSIDE, REPORT, Answer, ask, rep, source
+from support.web import EMPTY, INSIDE, NETWORK, NOBODY, OUTSIDE, REPORT, Answer, ask, rep, source
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
@@ -123,6 +123,26 @@ def test_a_program_is_redirected_to_the_metadata_it_prefers(web: Flask) -> None:
             assert answer.status == (302 if place == PLACES[0] else 200)
             assert "choice=" not in answer.headers.get("Location", "")
             assert "Accept" in answer.headers["Vary"]
+
+
+def test_a_program_that_wants_a_description_gets_no_file(web: Flask) -> None:
+    turtle = "application/rdf+xml, text/turtle;q=0.9"
+    for accept, url in [
+        (turtle, f"{ORIGIN}/col/{REPORT}/metadata"),
+        (f"{turtle}, */*;q=0.1", f"{ORIGIN}/col/{REPORT}/metadata"),
+        (f"{turtle}, application/x-bibtex;q=0.5", f"{ORIGIN}/col/{REPORT}/metadata?choice=bibtex"),
+        ("application/pdf", f"{ORIGIN}/col/{REPORT}/doc/report.pdf"),
+    ]:
+        answer = ask(web, f"/{REPORT}", headers={"Accept": accept})
+        assert answer.headers["Location"] == url
+        # programs in browsers may follow it from any site
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        if accept != "application/pdf":
+            page = ask(web, url.removeprefix(ORIGIN), headers={"Accept": accept})
+            assert page.status == 200
+            file = ask(web, f"/col/{REPORT}/doc/report.pdf", headers={"Accept": accept})
+            assert file.status == 303
+    assert "Access-Control-Allow-Origin" in ask(web, f"/{NOBODY}").headers
 
 
 def test_the_links_and_the_head_of_a_landing_page(web: Flask) -> None:
