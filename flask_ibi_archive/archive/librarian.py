@@ -2,8 +2,9 @@
 
 The page begins with a search and the items that it finds. The forms for them are in the module
 ``librarian_forms``. Then the page shows what needs attention: stored results only; it sends no
-requests to other servers. The number of SQL statements does not depend on the number of items. Each
-list shows the first :data:`SHOWN` entries and the number of all of them.
+requests to other servers, unless the librarian checks the links now. The number of SQL statements
+does not depend on the number of items. Each list shows the first :data:`SHOWN` entries and the
+number of all of them.
 
 The module is above the subjects of the Archive, because the page shows results of several of them.
 """
@@ -12,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
+from itertools import islice
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from flask import Response
+from flask import Response, request
 from sqlalchemy import Connection, Row, case, func, select
 
+from flask_ibi_archive.archive import care
 from flask_ibi_archive.archive import librarian_forms as forms
 from flask_ibi_archive.archive.care import FileCheck
 from flask_ibi_archive.archive.items import item_pages, ownership, read
@@ -35,12 +39,15 @@ from flask_ibi_archive.core.records.values import clean
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import ConfigError, NotReady, one_line, translatable
 from flask_ibi_archive.server.web.requests import current_archive, read_query
+from flask_ibi_archive.server.web.texts import gettext
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
 #: The number of entries of a list, and of most read items.
 SHOWN, MOST_READ = 20, 10
+#: The number of seconds for a check of files, and of links that are checked together.
+CHECK_SECONDS, CHECKED_LINKS = 20, 50
 #: The number of days in which embargoes end, and in which accesses are counted.
 EMBARGO_DAYS, ACCESS_DAYS = 90, 365
 #: The states of the registration for readers.
@@ -75,6 +82,9 @@ def admin_page() -> Response:
 
 def _answer() -> Response:
     query, archive = read_query(), current_archive()
+    check = request.form.get("check") if archive.items.records is None else None
+    if check is not None and forms.has_token():
+        return _check_links(archive) if check == "links" else _check_files(archive)
     is_stored = archive.items.records is None
     if "new" in query and is_stored:
         return forms.answer_description(None)
@@ -103,9 +113,38 @@ def _answer() -> Response:
         page_size=SHOWN,
         follows_row=forms.follows_row,
         done={name: query[name] for name in ("saved", "imported", "withdrawn") if name in query},
+        errors={"": [gettext(forms.EXPIRED)]} if check is not None else {},
+        unchecked=query.get("unchecked"),
         access_days=ACCESS_DAYS,
         embargo_days=EMBARGO_DAYS,
     )
+
+
+def _check_files(archive: Archive) -> Response:
+    """Check the stored files, and store the result if the time allows to check all of them."""
+    end, base = monotonic() + CHECK_SECONDS, forms.find_base()
+
+    def stop(done: int, total: int) -> None:
+        if done < total and monotonic() > end:
+            raise TimeoutError
+
+    served_id, store = archive.served().id, archive.files_folder
+    try:
+        faults = list(care.find_faults(archive.database, served_id, store, stop))
+    except TimeoutError:
+        return item_pages.redirect_to(f"{base}?unchecked={CHECK_SECONDS}#ibi-faulty", 303)
+    care.store_faults(archive.database, served_id, faults, archive.clock())
+    return item_pages.redirect_to(f"{base}#ibi-faulty", 303)
+
+
+def _check_links(archive: Archive) -> Response:
+    """Check some of the links of the items, and show those that do not work."""
+    links = care.read_links(archive.database, archive.served().id)
+    first = min(request.form.get("first", 0, int), len(links))
+    part = dict(islice(links.items(), first, first + CHECKED_LINKS))
+    broken = care.find_broken(part, archive.config.base_url, archive.config.inner_hosts)
+    position = {"first": first, "last": first + len(part), "total": len(links)}
+    return forms.render("admin_links", broken=list(broken), **position)
 
 
 #: The forms for an item, by the names of their parameters.

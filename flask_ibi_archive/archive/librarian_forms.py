@@ -43,7 +43,6 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.description import (
     CONTAINED,
     IN_JOURNALS,
-    WORK_FIELDS,
     WorkType,
     find_type,
 )
@@ -216,8 +215,8 @@ BOOKS = (WorkType.BOOK, WorkType.PROCEEDINGS, WorkType.COLLECTION)
 REPORTS = (WorkType.REPORT, WorkType.PATENT, WorkType.STANDARD)
 #: The fields with long texts, and those that the form offers in the languages of the pages.
 LONG, TRANSLATED = ("abstract", "notes", "rights"), ("translated_title", "abstract", "subjects")
-#: The members of a description that may contain the place of publication.
-IMPRINT = [name for name in ("publisher", "place", "container") if name in WORK_FIELDS]
+#: The members that catalogues also write as one text, such as ``São Paulo: USP``.
+IMPRINT = ("place", "publisher")
 WORK = "metadata.work."
 CHANGED = translatable("The item was changed in the meantime. Open the form again.")
 #: The values of an item by the names of fields: the texts, and the values in the JSON of a record.
@@ -278,10 +277,8 @@ def list_values(data: Mapping[str, Any]) -> Values:
     """Return the values of a record for which there are fields."""
     found: Values = {}
     for field, described in FIELDS.items():
-        if field in UNSHOWN or (field == "place" and described.path == f"{WORK}publisher"):
-            continue
         for member in _find_members(data, described.path):
-            if not _belongs_to(member, field):
+            if field in UNSHOWN or not _belongs_to(member, field):
                 continue
             text, name = str(member or ""), field
             if isinstance(member, dict):
@@ -293,12 +290,9 @@ def list_values(data: Mapping[str, Any]) -> Values:
             elif name in found:
                 name += f"~{len(found)}"
             found.setdefault(name, []).append((text, member))
-    work = data.get("metadata", {}).get("work", {})
-    town, colon, publisher = str(work.get("publisher", "")).partition(": ")
+    town, colon, publisher = show(found.get("publisher", [])).partition(": ")
     if colon and "place" not in found:
         found |= {"place": [(town, town)], "publisher": [(publisher, publisher)]}
-    elif "place" in work.get("container", {}):
-        found.setdefault("place", [(work["container"]["place"],) * 2])
     return found
 
 
@@ -351,8 +345,7 @@ def read_changes(
         if field.text.strip() == show(present.get(field.name, ())).strip():
             continue
         key = FIELDS[field.column.field].path.removeprefix(WORK).partition("[")[0].partition(".")[0]
-        is_imprint = field.column.field in ("place", "publisher", "journal")
-        for name in IMPRINT if is_imprint else (key,):
+        for name in IMPRINT if key in IMPRINT else (key,):
             changes[name] = _merge(name, old.get(name), new.get(name))
     return changes, errors
 
@@ -374,7 +367,6 @@ def _merge(name: str, old: Any, new: Any) -> Any:
     if isinstance(old, dict):
         paths = [described.path for described in FIELDS.values()]
         rest = {key: one for key, one in old.items() if f"{WORK}{name}.{key}" not in paths}
-        rest.pop("place", None)
         return {**rest, **(new or {})} or None
     return new
 

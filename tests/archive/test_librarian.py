@@ -33,7 +33,7 @@ from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.joining.registration import store_outcome
 from flask_ibi_archive.archive.librarian import admin_page
 from flask_ibi_archive.core.protocol import inclusion
-from flask_ibi_archive.core.records.record import format_record
+from flask_ibi_archive.core.records.record import FileRecord, format_record
 from flask_ibi_archive.errors import ResolverError
 
 
@@ -437,7 +437,8 @@ def test_an_edit_keeps_what_the_form_does_not_change(
         "notes": ["First."],
         "dates": {"accepted": "2019-01-01", "submitted": "2018-01"},
         "funding": [RICH["funding"][0], {"funder": "Fapesp", "number": "2"}],
-        "publisher": "Cachoeira Paulista: INPE",
+        "place": "Cachoeira Paulista",
+        "publisher": "INPE",
     }
     work = after["metadata"]["work"]
     assert {name: work[name] for name in expected if name != "related"} == {
@@ -565,3 +566,44 @@ def test_the_report_names_rows_and_columns(archive: Archive, librarian: Libraria
     for wrong in ({}, upload("x", "x.ods"), {**upload(), "ibi_token": ""}):
         assert librarian.send("?import=1", **wrong).status_code == 422
     assert list(archive.find()) == []
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def test_files_are_checked_now_unless_they_are_too_many(
+    archive: Archive, librarian: Librarian, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        ibi = archive.deposit(title="Rain", files=[(f"{name}.csv", BytesIO(name.encode()))]).ibi
+    assert "Send it again." in librarian.send("", check="files", ibi_token="").text
+    assert "have not been checked" in librarian.section("Damaged files")
+    assert librarian.send("", check="files").status_code == 303
+    assert "0 files are damaged." in librarian.section("Damaged files")
+    Path(str(archive.get(ibi).record.files[0].source)).unlink()  # type: ignore[union-attr]
+    monkeypatch.setattr(module, "CHECK_SECONDS", -1)
+    response = librarian.send("", check="files")
+    page = librarian.section("Damaged files", response.location.removeprefix("/care"))
+    assert "too many to check" in page
+    assert "0 files are damaged." in page
+    monkeypatch.setattr(module, "CHECK_SECONDS", 60)
+    librarian.send("", check="files")
+    assert "b.csv" in librarian.section("Damaged files")
+
+
+def test_links_are_checked_now_in_parts(
+    archive: Archive, librarian: Librarian, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHECKED_LINKS", 2)
+    urls = [f"http://127.0.0.1:1/{number}.pdf" for number in range(3)]
+    files = [FileRecord(f"{number}.pdf", url) for number, url in enumerate(urls)]
+    ibi = archive.deposit(title="Rain", files=files).ibi
+    page = librarian.send("", check="links").text
+    assert [url in page for url in urls] == [True, True, False]
+    assert "2 of 3 links were checked." in page
+    page = librarian.client.post(
+        "/care", data=read_fields(unescape(page)) | {"check": "links"}
+    ).text
+    assert [url in page for url in urls] == [False, False, True]
+    assert f"files={archive.get(ibi).rep}" in page  # type: ignore[union-attr]
+    assert "Check the next links" not in page
