@@ -17,28 +17,13 @@ from urllib.parse import quote
 
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol.languages import LANGUAGES
+from flask_ibi_archive.core.records import description as model
+from flask_ibi_archive.core.records import readers
 from flask_ibi_archive.core.records import values as parsers
-from flask_ibi_archive.core.records.description import (
-    THESES,
-    WORK_FIELDS,
-    find_related_work,
-    find_type,
-)
 from flask_ibi_archive.core.records.formats.brazilian import KINSHIP
 from flask_ibi_archive.core.records.formats.common import TYPES
 from flask_ibi_archive.core.records.formats.reference_managers import OTHER_TYPES
-from flask_ibi_archive.core.records.readers import (
-    FIELDS,
-    Column,
-    Doubt,
-    Entry,
-    Value,
-    WorksFile,
-    build_entry,
-    digest,
-    name_fields,
-    read_language,
-)
+from flask_ibi_archive.core.records.readers import Column, Doubt, Entry, Value, WorksFile
 from flask_ibi_archive.core.records.record import check_json, decode_json
 from flask_ibi_archive.core.records.values import FieldError, quoted, wrong
 
@@ -75,7 +60,7 @@ def read_csl_json(text: str) -> WorksFile:
         text, start = f"[{text[start:]}]", 0
     if text[start : start + 1] != "[":
         raise FieldError("", "the text is not CSL-JSON, a list of items in brackets")
-    return WorksFile(_read_items(text, start + 1), name_fields(_NAMED))
+    return WorksFile(_read_items(text, start + 1), readers.name_fields(_NAMED))
 
 
 _BETWEEN = re.compile(r"\s*,?\s*")
@@ -106,8 +91,8 @@ def _read_item(place: str, item: Any) -> Entry:
             raise wrong("", item, "is not an item of CSL-JSON")
         if item.get("id") not in (None, ""):
             place += f" ({quoted(item['id'])[1:-1] if isinstance(item['id'], str) else item['id']})"
-        name = str(item.get("id") or digest(json.dumps(item, sort_keys=True)))
-        entry = build_entry(place, name, _list_values(item))
+        name = str(item.get("id") or readers.digest(json.dumps(item, sort_keys=True)))
+        entry = readers.build_entry(place, name, _list_values(item))
     except FieldError as error:
         return Entry(place, errors=(error,))
     work = entry.data.setdefault("metadata", {}).setdefault("work", {})
@@ -115,7 +100,7 @@ def _read_item(place: str, item: Any) -> Entry:
     for field, value in _read_custom(item).items():
         if value is None:
             work.pop(field, None)
-        elif field in WORK_FIELDS:
+        elif field in model.WORK_FIELDS:
             work[field] = value
     return entry
 
@@ -146,7 +131,7 @@ def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
             value, kept = _READERS.get(variable, lambda item, text: text)(item, text), ""
             if field in ("volume", "issue", "pages", "container_place") and not is_contained:
                 kept = "the work is in no container-title"
-            elif field in taken and not FIELDS[field].path.endswith("]"):
+            elif field in taken and not readers.FIELDS[field].path.endswith("]"):
                 kept = "the field has another value"
             elif variable == "URL" and isinstance(value, Doubt) and value.value is None:
                 kept = value.reason
@@ -178,15 +163,17 @@ def _list_texts(variable: str, value: Any) -> Iterator[Any]:
 def _read_type(item: Mapping[str, Any]) -> Iterator[Value]:
     """Yield the type, and the genre: that of a thesis states its type or its degree."""
     kind, genre = item.get("type") or "document", item.get("genre")  # pandoc writes "" for @misc
-    known = _TYPES.get(kind) or find_type(kind) if isinstance(kind, str) else None
+    known = _TYPES.get(kind) or model.find_type(kind) if isinstance(kind, str) else None
     if known is None:
         reason = "is not a type of CSL, such as article-journal; it is left out"
         yield "type", Column("type"), Doubt(None, f"{quoted(kind)} {reason}")
         return
     type = known if isinstance(known, str) else known.value
-    stated = find_type(genre) if isinstance(genre, str) else None
-    is_thesis = find_type(type) in THESES
-    if stated is not None and (stated is find_type(type) or (is_thesis and stated in THESES)):
+    stated = model.find_type(genre) if isinstance(genre, str) else None
+    is_thesis = model.find_type(type) in model.THESES
+    if stated is not None and (
+        stated is model.find_type(type) or (is_thesis and stated in model.THESES)
+    ):
         type = str(genre)
     elif isinstance(genre, str) and is_thesis:
         yield "genre", Column("degree"), genre
@@ -278,7 +265,7 @@ def _read_url(item: Mapping[str, Any], text: str) -> str | Doubt | None:
         url = f"http://{url}"
     url = quote(url, safe="%:/?[]@!$&'()*+,;=~-._")
     try:
-        find_related_work("", url)
+        model.find_related_work("", url)
     except FieldError as error:
         return Doubt(None, error.reason)
     if url == text:
@@ -289,7 +276,7 @@ def _read_url(item: Mapping[str, Any], text: str) -> str | Doubt | None:
 def _read_languages(item: Mapping[str, Any], text: str) -> str | Doubt:
     """Return the language, of several ones the first that is known."""
     first, *others = re.split(r"\s*[;,/|]\s*|\s+(?:and|e|y)\s+", text)
-    language = read_language(first)
+    language = readers.read_language(first)
     if len(language.partition("-")[0]) == 3:
         codes = {code: tag for tag, code in LANGUAGES.items()}
         language = codes.get(language.lower(), language)

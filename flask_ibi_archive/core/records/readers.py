@@ -448,7 +448,10 @@ SEPARATOR = ";"
 _DAMAGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\N{REPLACEMENT CHARACTER}]")
 _DAMAGED = "contains control characters or damaged letters"
 #: What names do not contain, unless there are several in a cell, or remarks.
-_DOUBTFUL = re.compile(r"^,|,$|[|/()]|,.*,|,.*\s(?:e|y|and|&)\s")
+_DOUBTFUL = re.compile(
+    r"^,|,$|[|/()]|,.*\s(?:e|y|and|&)\s"
+    r"|,.*,(?!\s*(?i:[js]r\.?|filho|netto|neto|j[uú]nior|sobrinho|[ivx]+)$)"
+)
 _DELIMITERS = ",;\t"
 #: Excel reads the delimiter in this line, which is not part of the table.
 _SEP = re.compile("sep=(.)\r?\n?", re.IGNORECASE)
