@@ -140,7 +140,7 @@ def _check_files(archive: Archive) -> Response:
 def _check_links(archive: Archive) -> Response:
     """Check some of the links of the items, and show those that do not work."""
     links = care.read_links(archive.database, archive.served().id)
-    first = min(request.form.get("first", 0, int), len(links))
+    first = max(0, min(request.form.get("first", 0, int), len(links)))
     part = dict(islice(links.items(), first, first + CHECKED_LINKS))
     broken = care.find_broken(part, archive.config.base_url, archive.config.inner_hosts)
     position = {"first": first, "last": first + len(part), "total": len(links)}

@@ -108,9 +108,9 @@ def has_token() -> bool:
     return KEY in session and secrets.compare_digest(number, session[KEY])
 
 
-def _serializer() -> URLSafeTimedSerializer:
+def _serializer(salt: str = KEY) -> URLSafeTimedSerializer:
     keys: list[Any] = [*current_archive().config.secret_keys]
-    return URLSafeTimedSerializer(keys, salt=KEY)
+    return URLSafeTimedSerializer(keys, salt=salt)
 
 
 #: The errors of a form by field; "" is the whole form.
@@ -508,19 +508,21 @@ def answer_import() -> Response:
     """
     form, errors, report = request.form, Errors(), None
     if request.method == "POST":
-        folder, name = _open_upload(form["upload"]) if "upload" in form else _store_upload()
+        folder, name = _open_upload(form["upload"]) if "upload" in form else (None, "")
         ignored = [line.strip() for line in form.get("ignored", "").split("\n") if line.strip()]
         is_update, is_import, is_kept = "update" in form, "upload" in form, False
 
         def read() -> None:
-            nonlocal report, is_kept
+            nonlocal folder, name, report, is_kept
+            if not is_import:
+                folder, name = _store_upload()
             if folder is None:
                 reason = EXPIRED if is_import else translatable("Choose a file.")
                 raise StorageError(gettext(reason))
             report = _import(folder, name, ignored, is_update, not is_import)
             is_kept = not (is_import or report.errors)
             if is_kept:
-                token = _serializer().dumps([session.get(KEY), folder.name, name])
+                token = _serializer(UPLOADS).dumps([session.get(KEY), folder.name, name])
                 report = report._replace(token=str(token))
 
         try:
@@ -538,29 +540,31 @@ def _store_upload() -> tuple[Path | None, str]:
     """Store the uploads of a form in a new folder.
 
     :returns: the folder, and the name of the spreadsheet; None if there is none.
+    :raises StorageError: if the uploads can't be stored.
     """
     uploads, store = list_uploads("table"), current_archive().files_folder
-    if not (uploads and has_token()):
+    if not uploads:
         return None, ""
     store.create()
     for path in store.find_stale_stagings(time() - MAX_AGE):
         if path.name.startswith(UPLOADS):
             rmtree(path, ignore_errors=True)
-    folder = Path(mkdtemp(prefix=UPLOADS, dir=store.folder))
-    for upload in (*list_uploads("files"), *uploads[:1]):
-        name = Path(clean(upload.filename or "").replace("\\", "/")).name or "table"
-        upload.save(folder / name)
+    with store.explain_errors("written"):
+        folder = Path(mkdtemp(prefix=UPLOADS, dir=store.folder))
+        for upload in (*list_uploads("files"), *uploads[:1]):
+            name, _ = name_file(0, upload)
+            upload.save(folder / name)
     return folder, name
 
 
 def _open_upload(token: str) -> tuple[Path | None, str]:
     """Return the folder and the name of the spreadsheet of an upload of the same user."""
     try:
-        user, folder, name = _serializer().loads(token, max_age=MAX_AGE)
-    except (BadData, ValueError):
+        user, folder, name = _serializer(UPLOADS).loads(token, max_age=MAX_AGE)
+    except BadData:
         return None, ""
     path = current_archive().files_folder.folder / folder
-    is_own = user == session.get(KEY) and path.name.startswith(UPLOADS) and path.is_dir()
+    is_own = user == session.get(KEY) and path.is_dir()
     return (path if is_own else None), name
 
 

@@ -563,7 +563,9 @@ def test_the_report_names_rows_and_columns(archive: Archive, librarian: Libraria
     assert "the column is unknown" in librarian.send("?import=1", **upload(unknown)).text
     response = librarian.send("?import=1", **upload(unknown), ignored="x")
     assert 'name="upload"' in response.text
-    for wrong in ({}, upload("x", "x.ods"), {**upload(), "ibi_token": ""}):
+    names = ("x.ods", "..", "\x00.csv", f"{'x' * 300}.csv")
+    unread = [upload(TABLE, name) for name in names]
+    for wrong in ({}, *unread, {**upload(), "ibi_token": ""}):
         assert librarian.send("?import=1", **wrong).status_code == 422
     assert list(archive.find()) == []
 
