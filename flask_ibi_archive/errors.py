@@ -40,14 +40,6 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
-def ask_if_meant(suggestion: str | None) -> str:
-    """Return the end of an error message that suggests what the user probably meant.
-
-    :param suggestion: None: nothing is suggested, and the result is empty.
-    """
-    return f"; did you mean {suggestion}?" if suggestion else ""
-
-
 class Reason:
     """A reason why a text is refused: a code, and the values for the message template.
 
@@ -63,7 +55,7 @@ class Reason:
         self.facts = facts
 
     def __str__(self) -> str:
-        return self.format(str)
+        return self.message
 
     def __repr__(self) -> str:
         return f"Reason({self.code!r}, **{self.facts!r})"
@@ -76,24 +68,58 @@ class Reason:
     def __hash__(self) -> int:
         return hash(self.code)
 
-    def format(self, translate: Callable[[str], str]) -> str:
-        """Return the message for the reason.
+    @property
+    def message(self) -> Message:
+        """The message for the reason."""
+        facts = {
+            name: fact.message if isinstance(fact, Reason) else fact
+            for name, fact in self.facts.items()
+        }
+        return translatable(ENGLISH[self.code], **facts)
+
+
+class Message(str):
+    """An English text that pages and commands can translate: its template, and the values in it."""
+
+    __slots__ = ("template", "values")
+    template: str
+    values: dict[str, object]
+
+    def render(self, translate: Callable[[str], str]) -> str:
+        """Return the text in another language. A value may be a text of this kind, too.
 
         :param translate: a function that translates an English template.
         """
-        facts = {
-            name: fact.format(translate) if isinstance(fact, Reason) else fact
-            for name, fact in self.facts.items()
+        text = translate(self.template)
+        if not self.values:
+            return text
+        shown = {
+            name: value.render(translate) if isinstance(value, Message) else value
+            for name, value in self.values.items()
         }
-        return translate(ENGLISH[self.code]).format(**facts)
+        return text.format(**shown)
 
 
-def translatable(text: str) -> str:
-    """Return the text itself; the call marks the text for the catalogues of translations."""
-    return text
+def translatable(text: str, /, **values: object) -> Message:
+    """Return a text; the call marks its template for the catalogues of translations.
+
+    :param values: the values for the names in the template, if there are any.
+    """
+    message = Message(text.format(**values) if values else text)
+    message.template, message.values = text, values
+    return message
 
 
 _ = translatable
+
+
+def ask_if_meant(suggestion: str | None) -> str:
+    """Return the end of an error message that suggests what the user probably meant.
+
+    :param suggestion: None: nothing is suggested, and the result is empty.
+    """
+    return _("; did you mean {suggestion}?", suggestion=suggestion) if suggestion else ""
+
 
 #: The English templates. The keys are the codes. ``!r`` and ``!a`` put a value in quotes.
 ENGLISH: dict[str, str] = {
@@ -262,10 +288,7 @@ class RefusedText(IBIError, ValueError):
 
     def __init__(self, code: str, /, **facts: object) -> None:
         self.reason = Reason(code, **facts)
-        super().__init__(code)
-
-    def __str__(self) -> str:
-        return str(self.reason)
+        super().__init__(self.reason.message)
 
 
 class IdentifierError(IBIError, ValueError):
@@ -282,12 +305,15 @@ class IdentifierError(IBIError, ValueError):
         text: str,
         reason: Reason | str,
         suggestion: str | None = None,
-        wanted: str = "an IBI",
+        wanted: str = _("an IBI"),
     ) -> None:
         self.text = text
         self.reason = reason
         self.suggestion = suggestion
-        super().__init__(f"{text[:300]!r} is not {wanted}: {reason}{ask_if_meant(suggestion)}")
+        problem = reason.message if isinstance(reason, Reason) else reason
+        values = {"text": text[:300], "wanted": wanted, "problem": problem}
+        meant = ask_if_meant(suggestion)
+        super().__init__(_("{text!r} is not {wanted}: {problem}{meant}", meant=meant, **values))
 
     @property
     def rule(self) -> str:
@@ -471,8 +497,12 @@ class RecordError(StorageError):
         self.line = line
         self.field = field
         self.reason = reason
-        self.place = place or f"line {line}"
-        super().__init__(f"{source}, {self.place}{f', {field}' if field else ''}: {reason}")
+        self.place = place or _("line {number}", number=line)
+        values = {"source": source, "place": self.place, "field": field, "reason": reason}
+        template = (
+            "{source}, {place}, {field}: {reason}" if field else "{source}, {place}: {reason}"
+        )
+        super().__init__(translatable(template, **values))
 
     def to_json(self) -> dict[str, str | None]:
         """Return where the error is and what is wrong as a JSON object."""

@@ -36,6 +36,9 @@ collect_ignore = ["installed_hosts"]
 gc.set_threshold(20_000, 20, 20)
 # the processes that tests start need not compile the modules again
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# commands speak the language of their user; the tests read English
+os.environ.pop("LANGUAGE", None)
+os.environ["LC_ALL"] = "C.UTF-8"
 
 # databases and files in memory, where nothing waits for a disk; a container may have little of it
 MEMORY = Path("/dev/shm")

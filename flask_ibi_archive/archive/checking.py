@@ -33,7 +33,14 @@ from flask_ibi_archive.core.resolution.persistent_url import (
     ResolutionRequest,
     parse_persistent_target,
 )
-from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError, one_line
+from flask_ibi_archive.errors import (
+    NotReady,
+    RegistrationError,
+    TransportError,
+    one_line,
+    translatable,
+)
+from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
     TIMEOUT,
@@ -123,39 +130,39 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     def check(name: str, function: Callable[..., str], *arguments: Any) -> Finding:
         return run_check(name, partial(function, archive, *arguments))
 
-    yield check("configuration", _check_configuration)
-    yield check("name", _check_name)
-    database = check("database", _check_database)
+    yield check(_("configuration"), _check_configuration)
+    yield check(_("name"), _check_name)
+    database = check(_("database"), _check_database)
     yield database
-    yield check("files", _check_files, database.ok)
+    yield check(_("files"), _check_files, database.ok)
     if not database.ok:
         text = "the address was not checked, because the Archive can't answer without the database"
-        yield Finding("address", False, text)
-        yield check("resolver", _check_resolver, False)
+        yield Finding(_("address"), False, text)
+        yield check(_("resolver"), _check_resolver, False)
         text = "the registration was not checked, because it is stored in the database"
-        yield Finding("registration", False, text)
+        yield Finding(_("registration"), False, text)
         return
     if archive.config.identification:
-        yield check("programs", _check_programs)
-    yield check("claims", _check_claims)
+        yield check(_("programs"), _check_programs)
+    yield check(_("claims"), _check_claims)
     readable = True
     if archive.items.records is not None:
-        catalogue = check("catalogue", _check_catalogue, archive.items.records)
+        catalogue = check(_("catalogue"), _check_catalogue, archive.items.records)
         yield catalogue
         readable = catalogue.ok
     embedded = current_archive()
     if embedded.session is not None:
         from flask_ibi_archive.archive.hosts import sync
 
-        yield run_check("session", partial(sync.check_session, embedded.session))
+        yield run_check(_("session"), partial(sync.check_session, embedded.session))
         for model in sync.find_models(embedded.session):
-            yield run_check("rows", partial(sync.check_rows, embedded, model))
-    yield check("pages", _check_pages)
+            yield run_check(_("rows"), partial(sync.check_rows, embedded, model))
+    yield check(_("pages"), _check_pages)
     if readable:
-        yield check("persistent URLs", _check_persistent_urls)
-    yield check("address", _check_address)
-    yield check("resolver", _check_resolver, True)
-    yield check("registration", _check_registration)
+        yield check(_("persistent URLs"), _check_persistent_urls)
+    yield check(_("address"), _check_address)
+    yield check(_("resolver"), _check_resolver, True)
+    yield check(_("registration"), _check_registration)
 
 
 def _check_programs(archive: Archive) -> str:
@@ -169,7 +176,7 @@ def _check_programs(archive: Archive) -> str:
         raise CheckFailed(
             "the keys of programs are sent without encryption; set PREFERRED_URL_SCHEME to https"
         )
-    answer, _ = _dispatch(archive, PATH, "POST")
+    answer, __ = _dispatch(archive, PATH, "POST")
     if answer.status_code != 401 or answer.mimetype != "application/problem+json":
         raise CheckFailed(
             f"the app itself answers {PATH}, with status {answer.status_code} (see "
@@ -180,23 +187,25 @@ def _check_programs(archive: Archive) -> str:
 
 def _check_configuration(archive: Archive) -> str:
     prefixes = " and ".join(archive.config.check_minting())
-    return f"new identifiers begin with {prefixes}; those that exist stay as they are"
+    text = _("new identifiers begin with {prefixes}; those that exist stay as they are")
+    return translatable(text, prefixes=prefixes)
 
 
 def _check_name(archive: Archive) -> str:
     name = archive.config.archive_name
     if name is None:
-        raise CheckWarning(
-            "the repository has no name; set IBI_ARCHIVE_NAME, for pages, citations and harvesters"
-        )
-    return f"the repository is called {name}"
+        text = _("the repository has no name; set IBI_ARCHIVE_NAME, for pages and citations")
+        raise CheckWarning(text)
+    return _("the repository is called {name}", name=name)
 
 
 def _check_database(archive: Archive) -> str:
     archive.database.check()
     check_replica(archive)
-    replica = "" if archive.replica is None else " and its replica answers"
-    return f"the database is up to date{replica}; the service IBI is {archive.served().service_ibi}"
+    replica = "" if archive.replica is None else _(", and its replica answers")
+    service = archive.served().service_ibi
+    text = _("the database is up to date{replica}; the service IBI is {service}")
+    return translatable(text, replica=replica, service=service)
 
 
 def _check_files(archive: Archive, compares: bool) -> str:
@@ -212,7 +221,7 @@ def _check_files(archive: Archive, compares: bool) -> str:
             "item has them; if an older database was restored, repeat what was done since (see "
             "docs/howto/backup.rst)"
         )
-    return f"{folder} can be written"
+    return _("{folder} can be written", folder=folder)
 
 
 def _check_claims(archive: Archive) -> str:
@@ -220,13 +229,13 @@ def _check_claims(archive: Archive) -> str:
     claims = archive.claims
     hindrance = claims.find_hindrance()
     if hindrance is not None:
-        return f"no claims are published: {hindrance}"
+        return _("no claims are published: {reason}", reason=hindrance)
     # the last position is written there before a page is sent
     check_writable_folder("the folder of the claims", claims.key.folder, "IBI_FOLDER")
     # as a resolver reads them, but without numbering changes
     expected = {f"{CLAIMS_PATH}/key": claims.find_public_key(), f"{CLAIMS_PATH}?limit=0": NO_LIMIT}
     for path, text in expected.items() if EXTENSION in current_app.blueprints else ():
-        answer, _ = _dispatch(archive, path)
+        answer, __ = _dispatch(archive, path)
         if answer.text != text:
             raise CheckFailed(
                 f"the app itself answers {path}, with status {answer.status_code}; resolvers "
@@ -237,7 +246,8 @@ def _check_claims(archive: Archive) -> str:
             "the database is older than the claims that were published last; resolvers read all "
             "claims again by themselves. Repeat what was done since (see docs/howto/backup.rst)"
         )
-    return f"{CLAIMS_PATH} can be read; the key is in {claims.describe()['key']}"
+    text = _("{path} can be read; the key is in {key}")
+    return translatable(text, path=CLAIMS_PATH, key=claims.describe()["key"])
 
 
 def _check_catalogue(archive: Archive, records: RecordSource) -> str:
@@ -259,7 +269,7 @@ def _check_catalogue(archive: Archive, records: RecordSource) -> str:
 def _check_pages(archive: Archive) -> str:
     """Let the app show a page of the Archive, and answer a harvester."""
     if EXTENSION not in current_app.blueprints:
-        return "this app serves no pages (routes=False)"
+        return _("this app serves no pages (routes=False)")
     path = archive.addresses.archive_statistics().removeprefix(archive.addresses.base)
     answer, is_ours = _dispatch(archive, path)
     if answer.status_code >= 500:
@@ -274,7 +284,7 @@ def _check_pages(archive: Archive) -> str:
                 f"Flask-WTF, call csrf.exempt(app.blueprints['{EXTENSION}']) after "
                 "ibi.init_app(app)"
             )
-        return f"{path} can be shown"
+        return _("{path} can be shown", path=path)
     text = f"the app itself answers {path}, with status {answer.status_code}"
     if answer.location and answer.location == f"https{archive.addresses.base[4:]}{path}":
         raise CheckWarning(f"{text}, a redirect to https; set PREFERRED_URL_SCHEME to 'https'")
@@ -302,11 +312,11 @@ def _check_persistent_urls(archive: Archive) -> str:
         return f"not checked, because {records.name} can't list its items"
     item = next(archive.find(state="Original", limit=1), None)
     if item is None:
-        return "not checked, because there is no item yet"
+        return _("not checked, because there is no item yet")
     path = f"/{item.ibi}"
     asked = ResolutionRequest(parse_persistent_target(path), path, ("127.0.0.1",))
     outcome = resolve_locally(archive, asked)
-    answer, _ = _dispatch(archive, path, "HEAD")
+    answer, __ = _dispatch(archive, path, "HEAD")
     if isinstance(outcome, Redirect) and answer.headers.get("Location") != outcome.url:
         raise CheckFailed(
             f"a route of the app answers {path}; its view should begin with "
@@ -316,7 +326,7 @@ def _check_persistent_urls(archive: Archive) -> str:
     is_here = normalize_host(urlsplit(base).netloc) == normalize_host(address)
     if isinstance(outcome, Redirect) and is_here:
         _ask_persistent_url(archive, archive.persistent_url(item))
-    return f"the app answers {path}"
+    return _("the app answers {path}", path=path)
 
 
 def _dispatch(
@@ -363,16 +373,16 @@ def _check_address(archive: Archive) -> str:
         if EXTENSION in current_app.blueprints:
             _ask_page(archive)
     except TransportError as error:
-        advice = "check that IBI_ARCHIVE_ADDRESS is right and that the server runs"
-        raise CheckFailed(f"{error}; {advice}") from error
+        advice: str = _("check that IBI_ARCHIVE_ADDRESS is right and that the server runs")
+        raise CheckFailed(translatable("{error}; {advice}", error=error, advice=advice)) from error
     except RegistrationError as error:
         advice = (
             "another program may use this address; or what is in front of the app, such as a login "
             f"check, a web server or DispatcherMiddleware, must pass requests for /{service} on to "
             f"{root}/{service} of the app (see {PROXY_GUIDE})"
         )
-        raise CheckFailed(f"{error}; {advice}") from error
-    return f"{url} answers"
+        raise CheckFailed(translatable("{error}; {advice}", error=error, advice=advice)) from error
+    return _("{url} answers", url=url)
 
 
 def _ask_page(archive: Archive) -> None:
@@ -430,7 +440,7 @@ def _ask_head(url: str) -> tuple[int, str]:
 
 def _ask_persistent_url(archive: Archive, url: str) -> None:
     """Check that the server redirects a persistent URL."""
-    status, _ = _ask_head(url)
+    status, __ = _ask_head(url)
     if not 300 <= status < 400:
         raise CheckFailed(
             f"{url} answers with status {status} instead of a redirect; let it lead to the app, or "
@@ -453,13 +463,13 @@ def _check_resolver(archive: Archive, asks: bool) -> str:
     try:
         answer = fetch(resolver_url, query, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
     except TransportError as error:
-        advice = "check that IBI_RESOLVER_URL is right and that the Internet can be reached"
-        raise CheckFailed(f"{error}; {advice}") from error
+        advice = _("check that IBI_RESOLVER_URL is right and that the Internet can be reached")
+        raise CheckFailed(translatable("{error}; {advice}", error=error, advice=advice)) from error
     if answer.status >= 500:
         raise CheckFailed(f"{url} answers with status {answer.status}; try again later")
     if clash := find_alert(answer.body, CLASH):
         raise CheckFailed(f"{url} says that {clash}; {CHANGE_PORT}")
-    return f"{url} answers"
+    return _("{url} answers", url=url)
 
 
 def _check_registration(archive: Archive) -> str:

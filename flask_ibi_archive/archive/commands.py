@@ -15,6 +15,7 @@ import click
 from flask import Flask
 from flask.cli import ScriptInfo
 
+from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.server.commands import terminal
 from flask_ibi_archive.server.commands.group import (
     IBIGroup,
@@ -301,7 +302,8 @@ def list_command(
         }
         for item in items
     )
-    terminal.write_table(("rep", "ibip", "state", "timestamp", "title"), rows, as_json)
+    columns = ("rep", "ibip", _("state"), _("timestamp"), _("title"))
+    terminal.write_table(columns, rows, as_json)
     write_registration(archive)
 
 

@@ -75,7 +75,7 @@ from flask_ibi_archive.errors import (
     translatable,
 )
 from flask_ibi_archive.server.web.requests import current_archive, read_query, request_root
-from flask_ibi_archive.server.web.texts import gettext, read_catalogues
+from flask_ibi_archive.server.web.texts import gettext, read_catalogues, translate_reason
 
 #: The name of the hidden field with the token, and the message about a wrong token.
 TOKEN = "ibi_token"
@@ -132,8 +132,8 @@ def attempt(store: Callable[[], object], names: Mapping[str, str] | None = None)
         cause = error.__cause__
         if isinstance(cause, FieldError):
             field = name_field(cause.field, names or {}) or ""
-            return {field.partition("/")[0]: [cause.reason]}
-        return {"": [str(error)]}
+            return {field.partition("/")[0]: [translate_reason(cause.reason)]}
+        return {"": [translate_reason(error)]}
     return {}
 
 
@@ -336,7 +336,8 @@ def read_changes(
                 yield field.name, field.column, known.get(text) or text
 
     entry = build_entry("", "", list_entries())
-    errors = {error.field: [error.reason] for error in (*entry.errors, *entry.warnings)}
+    found = (*entry.errors, *entry.warnings)
+    errors = {error.field: [translate_reason(error.reason)] for error in found}
     new, old = (
         {**one, **one.get("metadata", {}).get("work", {})} for one in (entry.data, dict(data))
     )

@@ -89,6 +89,21 @@ def mocked() -> Iterator[responses.RequestsMock]:
         yield mock
 
 
+def test_check_and_list_are_in_the_language_of_the_user(
+    app: Flask, mocked: responses.RequestsMock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
+    lines = command(app, "check").out.splitlines()
+    assert (
+        f"ok   banco de dados: o banco de dados está atualizado; o IBI do serviço é {SERVICE}"
+        in lines
+    )
+    assert lines[-1].startswith(
+        "ok   cadastro: não cadastrado ainda; para obter uma chave de cadas"
+    )
+    assert command(app, "list").lines == ["rep\tibip\testado\tdata\ttítulo"]
+
+
 @pytest.mark.rule("R4-02")
 @pytest.mark.parametrize("status", [404, 500])
 def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> None:
@@ -110,7 +125,7 @@ def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> N
         ),
         "name": (
             True,
-            "the repository has no name; set IBI_ARCHIVE_NAME, for pages, citations and harvesters",
+            "the repository has no name; set IBI_ARCHIVE_NAME, for pages and citations",
         ),
         "database": (True, f"the database is up to date; the service IBI is {SERVICE}"),
         "files": (True, f"{archive_of(app).config.files_folder} can be written"),

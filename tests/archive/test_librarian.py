@@ -364,6 +364,8 @@ def test_wrong_fields_are_named_and_nothing_is_stored(
         assert re.findall(r'id="([^"]+)-fault"', response.text) == ([name] if name else []), name
         assert f'value="{fields.get("title", "")}"' in response.text
     assert list(archive.find()) == []
+    response = librarian.send("?new=article&lang=pt", title="Rain", issued="31/02/2019")
+    assert "não é uma data como" in response.text
     # another type shows its fields, and what was written remains
     response = librarian.send("?new=article", title="Rain", type="book", show="1")
     assert 'value="Rain"' in response.text
@@ -558,6 +560,8 @@ def test_the_report_names_rows_and_columns(archive: Archive, librarian: Libraria
     # a wrong secondary value is left out with a warning
     response = librarian.send("?import=1", **upload(TABLE.replace("instituição", "issn")))
     assert "<strong>row 2, issn</strong>" in response.text
+    response = librarian.send("?import=1&lang=pt", **upload(TABLE.replace("instituição", "issn")))
+    assert "<strong>linha 2, issn</strong>: &#39;INPE&#39; não é um ISSN como" in response.text
     assert 'name="upload"' in response.text
     unknown = TABLE.replace("autor", "x")
     assert "the column is unknown" in librarian.send("?import=1", **upload(unknown)).text

@@ -18,7 +18,7 @@ import click
 
 from flask_ibi_archive.core.identifiers.dates import format_date, format_timestamp
 from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
-from flask_ibi_archive.errors import RecordError, StorageError
+from flask_ibi_archive.errors import RecordError, StorageError, translatable
 from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
@@ -725,6 +725,7 @@ def import_command(
       flask --app example_app ibi import works.csv --mint --map title=Obra --identifiers new.csv
     """
     from flask_ibi_archive.archive.items import import_export
+    from flask_ibi_archive.server.web.texts import gettext, ngettext, translate_reason
 
     if mint and source == "-":
         raise click.UsageError("--mint requires a file, whose name says what it contains.")
@@ -744,7 +745,7 @@ def import_command(
         errors.append(error)
         if not as_json:
             bars.clear()
-            terminal.write(str(error))
+            terminal.write(translate_reason(error))
 
     with (
         import_export.open_source(source, terminal.standard_input, files_folder) as opened,
@@ -768,12 +769,20 @@ def import_command(
         if errors:
             bars.close()
             _write_report({}, errors, warnings, as_json)
-            text = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
-            raise click.ClickException(f"{opened.name} has {text}; nothing was changed")
+            text = ngettext(
+                "{name} has {count} error; nothing was changed",
+                "{name} has {count} errors; nothing was changed",
+                len(errors),
+                name=opened.name,
+            )
+            raise click.ClickException(text)
     if not as_json:
-        would = "would be " if dry_run else ""
-        numbers = [f"{would}{name} {number}" for name, number in asdict(counts).items()]
-        terminal.write(", ".join(numbers))
+        text = translatable("added {added}, updated {updated}, skipped {skipped}")
+        if dry_run:
+            text = translatable(
+                "would be added {added}, would be updated {updated}, would be skipped {skipped}"
+            )
+        terminal.write(gettext(text, **asdict(counts)))
     _write_report(asdict(counts), errors, warnings, as_json)
 
 
@@ -784,13 +793,15 @@ def _write_report(
     as_json: bool,
 ) -> None:
     """Write the warnings of an import to standard error; or all about it as JSON."""
+    from flask_ibi_archive.server.web.texts import translate_reason
+
     if as_json:
         lists = {"errors": errors, "warnings": warnings}
         found = {name: [one.to_json() for one in ones] for name, ones in lists.items()}
         terminal.write_json({**counts, **found})
         return
     for warning in warnings:
-        terminal.warn(str(warning))
+        terminal.warn(translate_reason(warning))
 
 
 def _parse_column(text: str) -> tuple[str, str]:

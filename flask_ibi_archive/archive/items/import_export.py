@@ -52,7 +52,8 @@ from flask_ibi_archive.core.records.record import (
     read_json,
 )
 from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
-from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
+from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError, translatable
+from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.server.atomic_files import new_file
 from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
@@ -261,7 +262,8 @@ def add_files(source: ImportSource, line: Line, add_file: AddFile) -> Iterator[F
                 reason = f"the file {quoted(path)} has the checksum {content.sha256}"
                 yield FieldError(f"files[{number}].sha256", reason)
         except (OSError, ValueError) as error:
-            reason = f"{quoted(path)} can't be read: {getattr(error, 'strerror', error)}"
+            problem = getattr(error, "strerror", None) or error.args[0]
+            reason = _("{path} can't be read: {problem}", path=quoted(path), problem=problem)
             yield FieldError(f"files[{number}].source", reason)
 
 
@@ -277,7 +279,8 @@ def open_file(path: str, folder: Path | None) -> Iterator[BinaryIO]:
         raise ValueError("for standard input, --files-folder must name the folder of the files")
     real = os.path.realpath(path)
     if not Path(real).is_relative_to(os.path.realpath(folder)):
-        raise ValueError(f"it is not in the folder {folder}; --files-folder names another folder")
+        reason = "it is not in the folder {folder}; --files-folder names another folder"
+        raise ValueError(_(reason, folder=folder))
     with open(real, "rb", opener=lambda name, flags: os.open(name, flags | SAFE)) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise ValueError("it is not a regular file")
@@ -541,7 +544,7 @@ class ImportPass:
     def _relate(self, items: Sequence[tuple[int, Line]]) -> None:
         """Set the relations of items."""
         records = self.store.resolve([line.record for _, line in items])
-        for (item_id, _), record in zip(items, records, strict=True):
+        for (item_id, __), record in zip(items, records, strict=True):
             if record.next_edition is not None:
                 self.store.relations.set_next_edition(item_id, record.next_edition)
         lists = {record.identifiers[0]: record.translations for record in records}
@@ -634,7 +637,7 @@ class Importer:
 
     def _read_identifiers(self, source: ImportSource) -> Iterator[str]:
         """Yield the identifiers of the records. Wrong lines are reported later."""
-        for _, text in source.read_lines():
+        for __, text in source.read_lines():
             with suppress(FieldError):
                 data = read_json(text)
                 if isinstance(data, dict):
@@ -749,15 +752,15 @@ class WorksImporter:
                 try:
                     earlier = places.setdefault(parse_key(key_field, key), entry.place)
                     if earlier is not entry.place:
-                        reason = f"this is the same work as in {earlier}"
+                        reason = _("this is the same work as in {place}", place=earlier)
                         if "key" in entry.data:
-                            reason = f"{earlier} has the same key"
+                            reason = _("{place} has the same key", place=earlier)
                         raise FieldError("", reason)
                     records.write(json.dumps({**entry.data, "key": key}).encode() + b"\n")
                 except FieldError as error:
                     errors.append(error)
             elif not errors:
-                errors.append(FieldError("", "nothing is stated"))
+                errors.append(FieldError("", _("nothing is stated")))
             for wrong in errors:
                 self._report(RecordError(name, 0, wrong.field or None, wrong.reason, entry.place))
         self._works = [*places.items()]
@@ -826,7 +829,7 @@ TABLES = (".csv", ".tsv")
 #: Files of spreadsheets, and how the first of them begins, whatever its name.
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 ZIP = b"PK\x03\x04"
-SAVE_AS_CSV = (
+SAVE_AS_CSV = _(
     'open it in the spreadsheet program, choose "Save as", and "CSV UTF-8 (comma delimited)"'
 )
 #: The second byte of a letter of Portuguese in UTF-8, which is no letter in Windows-1252.
@@ -872,7 +875,8 @@ def find_encoding(stream: BinaryIO) -> str:
         with suppress(UnicodeDecodeError):
             deque(TextLines(stream, encoding), 0)
             return encoding
-    raise FieldError("", f"the file is no text in UTF-8 or UTF-16; {SAVE_AS_CSV}")
+    reason = _("the file is no text in UTF-8 or UTF-16; {advice}", advice=SAVE_AS_CSV)
+    raise FieldError("", reason)
 
 
 def read_works(
@@ -896,21 +900,21 @@ def read_works(
         if ending == ".json":
             return csl_reader.read_csl_json(source.stream.read().decode("utf-8-sig"))
     except FieldError as error:
-        raise StorageError(f"{source.name}: {error}") from error
+        reason = translatable("{name}: {reason}", name=source.name, reason=error.args[0])
+        raise StorageError(reason) from error
     except UnicodeDecodeError as error:
-        raise StorageError(
-            f"{source.name} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8"
-        ) from error
+        reason = _("{name} is not UTF-8 text (byte {number}); save it as UTF-8")
+        number = error.start + 1
+        raise StorageError(translatable(reason, name=source.name, number=number)) from error
     path = Path(source.name)
-    reason = f"is not a file of works; its name must end with {', '.join(ENDINGS)}"
+    endings = ", ".join(ENDINGS)
+    reason = _("is not a file of works; its name must end with {endings}", endings=endings)
     if ending in SPREADSHEETS:
-        reason = f"is not read; {SAVE_AS_CSV}"
+        reason = _("is not read; {advice}", advice=SAVE_AS_CSV)
     if ending in CONVERTED:
-        reason = (
-            f"is not read; export CSL JSON from Zotero, or run: pandoc -f {CONVERTED[ending]} "
-            f"-t csljson {path} -o {path.with_suffix('.json')}"
-        )
-    raise StorageError(f"{source.name} {reason}")
+        command = f"pandoc -f {CONVERTED[ending]} -t csljson {path} -o {path.with_suffix('.json')}"
+        reason = _("is not read; export CSL JSON from Zotero, or run: {command}", command=command)
+    raise StorageError(translatable("{name} {reason}", name=source.name, reason=reason))
 
 
 def format_with_counts(

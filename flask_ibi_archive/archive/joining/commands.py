@@ -181,10 +181,11 @@ def _send_request(
 def write_registration(archive: Archive) -> None:
     """Write the registration state to standard error. Without a terminal, write only problems."""
     from flask_ibi_archive.archive.joining import registration
+    from flask_ibi_archive.server.web.texts import gettext, translate_reason
 
     ok, text = registration.describe(registration.read_registration(archive), archive.config)
     if not ok or sys.stderr.isatty():
-        terminal.say(f"registration: {text}")
+        terminal.say(f"{gettext('registration')}: {translate_reason(text)}")
 
 
 def list_archives(archive: Archive, as_json: bool) -> None:

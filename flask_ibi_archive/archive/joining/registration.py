@@ -25,6 +25,7 @@ from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.server.config import TRIAL_PREFIX, ArchiveConfig
 from flask_ibi_archive.server.database.dialects import insert_or_update
 from flask_ibi_archive.server.http import transport
@@ -38,12 +39,12 @@ ANSWER_TIMEOUT = 20
 MAX_ANSWER = 65536
 
 # the states of a registration
-NEVER = "not registered"
-INCLUDED = "included"
-NOT_CONFIRMED = "included, not confirmed"
-EXCLUDED = "excluded"
+NEVER = _("not registered")
+INCLUDED = _("included")
+NOT_CONFIRMED = _("included, not confirmed")
+EXCLUDED = _("excluded")
 
-INCLUDE = "run: flask ibi register-archive"
+INCLUDE = _("run: flask ibi register-archive")
 #: What to do if another Archive mints with the same prefix.
 CHANGE_PORT = f"set IBI_MINT_PORT of one of the two to another port, restart it, and {INCLUDE}"
 LATER = "try again later"
@@ -356,33 +357,40 @@ def describe(row: sa.Row[Any] | None, config: ArchiveConfig) -> tuple[bool, str]
         registered, or that is excluded, needs nothing: the administrator may have intended this.
     """
     state, since = find_state(row)
-    text = state if since is None else f"{state} since {format_timestamp(since)}"
+    text = state
+    if since is not None:
+        text = _("{state} since {time}", state=state, time=format_timestamp(since))
     if row is not None:
         if row.error_at is not None:
             failed_at = format_timestamp(row.error_at)
-            return False, f"{text}; the last request failed at {failed_at}: {row.error}"
+            problem = _("{text}; the last request failed at {time}: {error}")
+            return False, _(problem, text=text, time=failed_at, error=row.error)
         if moved := find_move(row, config):
             return False, f"{text}; {moved}"
         if row.resolver_url != shown_url(config):
             other = f"by {row.resolver_url}, but IBI_RESOLVER_URL is {shown_url(config)}"
             return state == EXCLUDED, f"{text} {other}; {INCLUDE}"
-    next_steps = {
-        INCLUDED: ", and confirmed",
-        EXCLUDED: f"; to include the Archive again, {INCLUDE}",
-        NOT_CONFIRMED: not_confirmed(config),
-        NEVER: " yet; to get a registration key, run: flask ibi generate-key"
+    next_steps: dict[str, str] = {
+        INCLUDED: _("{text}, and confirmed"),
+        EXCLUDED: _("{text}; to include the Archive again, {run}"),
+        NOT_CONFIRMED: "{text}{advice}",
+        NEVER: _("{text} yet; to get a registration key, run: flask ibi generate-key")
         if config.registration_key is None
-        else " yet; send the e-mail that flask ibi registration-email writes; after the resolver "
-        f"has confirmed the e-mail, {INCLUDE}",
+        else _(
+            "{text} yet; send the e-mail that flask ibi registration-email writes; after the "
+            "resolver has confirmed the e-mail, {run}"
+        ),
     }
-    return state != NOT_CONFIRMED, f"{text}{next_steps[state]}"
+    values = {"text": text, "run": INCLUDE, "advice": not_confirmed(config)}
+    return state != NOT_CONFIRMED, errors.translatable(next_steps[state], **values)
 
 
 def not_confirmed(config: ArchiveConfig) -> str:
     """Return advice for an Archive that the resolver could not call back."""
-    return (
-        f"; the resolver got no confirmation from {config.archive_address}; check whether the "
-        f"server runs and whether other hosts can reach this address, then {INCLUDE}"
+    return _(
+        "; the resolver got no confirmation from {address}; check whether the server runs and "
+        "whether other hosts can reach this address, then {run}",
+        **{"address": config.archive_address, "run": INCLUDE},
     )
 
 

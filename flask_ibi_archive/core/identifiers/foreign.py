@@ -38,6 +38,7 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.errors import translatable as _
 
 MAX_FOREIGN = 2048
 """The maximum length of a foreign identifier in characters."""
@@ -229,7 +230,7 @@ def _explain(text: str, read: Callable[[str], ForeignIdentifier]) -> ForeignIden
     except ValueError as error:
         # the message must not show a password
         shown = _USER.sub("//***@", text)
-        raise IdentifierError(shown, str(error), wanted="a foreign identifier") from error
+        raise IdentifierError(shown, error.args[0], wanted=_("a foreign identifier")) from error
     return identifier
 
 

@@ -26,6 +26,8 @@ from flask_ibi_archive.core.records.formats.reference_managers import OTHER_TYPE
 from flask_ibi_archive.core.records.readers import Column, Doubt, Entry, Value, WorksFile
 from flask_ibi_archive.core.records.record import check_json, decode_json
 from flask_ibi_archive.core.records.values import FieldError, quoted, wrong
+from flask_ibi_archive.errors import translatable
+from flask_ibi_archive.errors import translatable as _
 
 #: The variables with texts, and those with names, and the fields. Some variables are those of
 #: registries, not of CSL.
@@ -75,7 +77,7 @@ def _read_items(text: str, position: int) -> Iterator[Entry]:
         if text[position : position + 1] == "]":
             return
         number += 1
-        place = f"item {number}"
+        place = _("item {number}", number=number)
         try:
             item, position = decode_json(decoder.raw_decode, text, position)
         except FieldError as error:
@@ -90,7 +92,8 @@ def _read_item(place: str, item: Any) -> Entry:
         if not isinstance(item, dict):
             raise wrong("", item, "is not an item of CSL-JSON")
         if item.get("id") not in (None, ""):
-            place += f" ({quoted(item['id'])[1:-1] if isinstance(item['id'], str) else item['id']})"
+            name = quoted(item["id"])[1:-1] if isinstance(item["id"], str) else item["id"]
+            place = translatable("{place} ({name})", place=place, name=name)
         name = str(item.get("id") or readers.digest(json.dumps(item, sort_keys=True)))
         entry = readers.build_entry(place, name, _list_values(item))
     except FieldError as error:
@@ -105,6 +108,11 @@ def _read_item(place: str, item: Any) -> Entry:
     return entry
 
 
+def _refuse(value: Any, reason: str) -> Doubt:
+    """Return the Doubt of a value that is left out."""
+    return Doubt(None, readers.leave_out(wrong("", value, reason).reason))
+
+
 def _read_custom(item: Mapping[str, Any]) -> Mapping[str, Any]:
     custom = item.get("custom")
     return custom if isinstance(custom, dict) else {}
@@ -117,7 +125,11 @@ def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
             for name in value if isinstance(value, list) else [value]:
                 yield variable, Column(_NAMES[variable]), read_csl_name(name)
         elif variable in _NOT_READ and value:
-            yield variable, Column("notes"), Doubt(None, f"{quoted(value)} is left out")
+            yield (
+                variable,
+                Column("notes"),
+                Doubt(None, _("{text} is left out", text=quoted(value))),
+            )
     for variable, field in _DATES.items():
         for column, value in _read_date(item.get(variable)):
             yield variable, Column(column or field), value
@@ -130,14 +142,15 @@ def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
                 continue
             value, kept = _READERS.get(variable, lambda item, text: text)(item, text), ""
             if field in ("volume", "issue", "pages", "container_place") and not is_contained:
-                kept = "the work is in no container-title"
+                kept = _("the work is in no container-title")
             elif field in taken and not readers.FIELDS[field].path.endswith("]"):
-                kept = "the field has another value"
+                kept = _("the field has another value")
             elif variable == "URL" and isinstance(value, Doubt) and value.value is None:
                 kept = value.reason
             if kept:
                 text = f"{variable}: {text}"
-                yield variable, Column("notes"), Doubt(text, f"{kept}; it is kept as a note")
+                reason = _("{reason}; it is kept as a note", reason=kept)
+                yield variable, Column("notes"), Doubt(text, reason)
             elif value:
                 column = "other_title" if variable == "title" and number else field
                 yield variable, Column(column), value
@@ -157,7 +170,7 @@ def _list_texts(variable: str, value: Any) -> Iterator[Any]:
         if isinstance(text, str | int | float) and not isinstance(text, bool):
             yield str(text).strip()
         elif text:
-            yield Doubt(None, f"{quoted(one)} is not a text; it is left out")
+            yield _refuse(one, _("is not a text"))
 
 
 def _read_type(item: Mapping[str, Any]) -> Iterator[Value]:
@@ -165,8 +178,8 @@ def _read_type(item: Mapping[str, Any]) -> Iterator[Value]:
     kind, genre = item.get("type") or "document", item.get("genre")  # pandoc writes "" for @misc
     known = _TYPES.get(kind) or model.find_type(kind) if isinstance(kind, str) else None
     if known is None:
-        reason = "is not a type of CSL, such as article-journal; it is left out"
-        yield "type", Column("type"), Doubt(None, f"{quoted(kind)} {reason}")
+        reason = _("is not a type of CSL, such as article-journal")
+        yield "type", Column("type"), _refuse(kind, reason)
         return
     type = known if isinstance(known, str) else known.value
     stated = model.find_type(genre) if isinstance(genre, str) else None
@@ -178,7 +191,8 @@ def _read_type(item: Mapping[str, Any]) -> Iterator[Value]:
     elif isinstance(genre, str) and is_thesis:
         yield "genre", Column("degree"), genre
     elif isinstance(genre, str) and genre and not _read_custom(item):
-        yield "genre", Column("notes"), Doubt(genre, f"{quoted(genre)} is kept as a note")
+        reason = _("{text} is kept as a note", text=quoted(genre))
+        yield "genre", Column("notes"), Doubt(genre, reason)
     yield "type", Column("type"), type
 
 
@@ -186,8 +200,7 @@ def read_csl_name(name: Any) -> dict[str, Any] | Doubt:
     """Return the JSON of a name; a Doubt if the value is not a name of CSL-JSON."""
     parts = [name.get(part) or "" for part in _NAME_PARTS] if isinstance(name, dict) else [None]
     if not all(isinstance(part, str) for part in parts) or not any(parts):
-        reason = 'is not a name such as {"family": "Silva"}; it is left out'
-        return Doubt(None, f"{quoted(name)} {reason}")
+        return _refuse(name, 'is not a name such as {"family": "Silva"}')
     literal, organisation, family, given, suffix, dropped, particle = (
         str(part).strip() for part in parts
     )
@@ -214,7 +227,7 @@ def _read_date(date: Any) -> Iterator[tuple[str, Any]]:
     date = {"raw": date} if isinstance(date, str) else date
     if not isinstance(date, dict):
         if date is not None:
-            yield "", Doubt(None, f"{quoted(date)} is not a date of CSL; it is left out")
+            yield "", _refuse(date, _("is not a date of CSL"))
         return
     lists = date.get("date-parts")
     lists = [one for one in lists if isinstance(one, list)] if isinstance(lists, list) else []
@@ -222,31 +235,37 @@ def _read_date(date: Any) -> Iterator[tuple[str, Any]]:
     while parts and not parts[-1].strip("0"):  # an unknown month or day
         parts.pop()
     text = str(date.get("raw") or date.get("literal") or "").strip()
-    lost = [f"the season {date['season']}"] if date.get("season") else []
+    season = date.get("season")
+    lost = [_("the season {season}", season=season)] if season else []
     if parts:
         if len(parts) > 1 and parts[1].isdigit() and not 1 <= int(parts[1]) <= 12:
-            lost, parts = lost or ["the season"], parts[:1]
+            lost, parts = lost or [_("the season")], parts[:1]
         if len(lists) > 1 and lists[1] != lists[0]:
-            lost.append(f"the end of the period, {quoted(lists[1])}")
+            lost.append(_("the end of the period, {end}", end=quoted(lists[1])))
         iso = "-".join(text.zfill(width) for text, width in zip(parts, (4, 2, 2), strict=False))
     elif text:
         found = parsers.parse_date(text)
         if not found.parts:
             found = parsers.parse_date(_PERIOD.split(text)[0])
-            lost.append("the end of the period")
+            lost.append(_("the end of the period"))
         elif len(found.parts) == 1 and len(text) > 7 and not found.is_approximate:
-            lost.append("the rest of it")
+            lost.append(_("the rest of it"))
         iso = found.iso or ""
         date = {**date, "circa": date.get("circa") or found.is_approximate}
     else:
         return
     if not iso:
-        yield "notes", Doubt(text, f"{quoted(text)} is not a date; it is kept as a note")
+        reason = wrong("", text, _("is not a date")).reason
+        yield "notes", Doubt(text, _("{reason}; it is kept as a note", reason=reason))
         return
     if date.get("circa"):
         iso = f"c. {iso[:4]}"
-    reason = f"only {iso} is read of the date; {' and '.join(lost)} is left out"
-    yield "", Doubt(iso, reason) if lost else iso
+    for what, more in zip(lost[:1], [*lost[1:], None], strict=False):
+        what = what if more is None else _("{first} and {second}", first=what, second=more)
+        reason = _("only {iso} is read of the date; {what} is left out", iso=iso, what=what)
+        yield "", Doubt(iso, reason)
+    if not lost:
+        yield "", iso
 
 
 def _read_title(item: Mapping[str, Any], text: str) -> str:
@@ -270,7 +289,7 @@ def _read_url(item: Mapping[str, Any], text: str) -> str | Doubt | None:
         return Doubt(None, error.reason)
     if url == text:
         return url
-    return Doubt(url, f"{quoted(text)} is read as {url}")
+    return Doubt(url, _("{text} is read as {url}", text=quoted(text), url=url))
 
 
 def _read_languages(item: Mapping[str, Any], text: str) -> str | Doubt:
@@ -281,9 +300,10 @@ def _read_languages(item: Mapping[str, Any], text: str) -> str | Doubt:
         codes = {code: tag for tag, code in LANGUAGES.items()}
         language = codes.get(language.lower(), language)
     if language.partition("-")[0] not in LANGUAGES:
-        return Doubt(None, f"{quoted(text)} is not a language such as pt-BR; it is left out")
+        return _refuse(text, _("is not a language such as pt-BR"))
     if others:
-        return Doubt(language, f"only {language} is read of {quoted(text)}")
+        reason = _("only {language} is read of {text}", language=language, text=quoted(text))
+        return Doubt(language, reason)
     return language
 
 

@@ -26,6 +26,7 @@ from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.rich_text import to_plain
 from flask_ibi_archive.core.records.values import FieldError, IssuedDate, Parsed, choose, wrong
 from flask_ibi_archive.errors import IdentifierError, one_line
+from flask_ibi_archive.errors import translatable as _
 
 # --- work types --------------------------------------------------------------------------------
 
@@ -137,9 +138,11 @@ def parse_type(field: str, value: Any) -> WorkType:
     type = find_type(text)
     if type is None:
         types = [type.value for type in WorkType]
-        reason = (
-            f"is not a known type of works, such as {', '.join(types)}, nor a word for one in "
-            f"Portuguese, Spanish or of COAR{values.suggest(text, types)}"
+        reason = _(
+            "is not a known type of works, such as {types}, nor a word for one in Portuguese, "
+            "Spanish or of COAR{meant}",
+            types=", ".join(types),
+            meant=values.suggest(text, types),
         )
         raise wrong(field, text, reason)
     return type
@@ -252,7 +255,7 @@ def parse_text(field: str, value: Any) -> Text:
 def _parse_rights(field: str, value: Any) -> Text:
     text, language = parse_text(field, value)
     if values.is_url(text):
-        raise wrong(field, text, "is a URL; write the URL of a licence as licence")
+        raise wrong(field, text, _("is a URL; write the URL of a licence as licence"))
     return text, language
 
 
@@ -377,9 +380,9 @@ def _read_name(field: str, text: str) -> Name:
     """Return the name that a text states, which may contain an ORCID."""
     name = parse_name(text)
     if not any(map(str.isalnum, name.inverted)):
-        raise wrong(field, text, "is not a name such as Silva, Ana")
+        raise wrong(field, text, _("is not a name such as Silva, Ana"))
     if name.orcid is None and values.ORCID.search(text):
-        raise wrong(field, text, "contains an ORCID whose check digit is wrong")
+        raise wrong(field, text, _("contains an ORCID whose check digit is wrong"))
     return name
 
 
@@ -529,9 +532,12 @@ def find_related_work(field: str, value: Any) -> RelatedWork:
         foreign = parse_foreign(text)
     except IdentifierError as error:
         if text.lower().startswith(("http:", "https:")):
-            raise FieldError(field, str(error)) from None
-        kinds = "a DOI, Handle, ARK, URN, IBI, ISBN, ISSN or an http or https URL"
-        raise wrong(field, text, f"is not an identifier: write {kinds}") from None
+            raise FieldError(field, error.args[0]) from None
+        reason = _(
+            "is not an identifier: write a DOI, Handle, ARK, URN, IBI, ISBN, ISSN or an http or "
+            "https URL"
+        )
+        raise wrong(field, text, reason) from None
     return RelatedWork(foreign.text, FOREIGN_KINDS[foreign.kind], foreign.url)
 
 
@@ -719,8 +725,9 @@ def parse_description(field: str, value: Any) -> Description:
     description = parse_work_fields(field, value)
     if not description.titles:
         is_missing = "titles" not in value
-        what = "the field is missing" if is_missing else "the list is empty"
-        raise FieldError(values.join_names(field, "titles"), f"{what}; a work needs a title")
+        what = _("the field is missing") if is_missing else "the list is empty"
+        reason = _("{what}; a work needs a title", what=what)
+        raise FieldError(values.join_names(field, "titles"), reason)
     return description
 
 

@@ -20,7 +20,9 @@ from flask_ibi_archive.core.records.record import (
     parse_record,
     read_json,
 )
-from flask_ibi_archive.core.records.values import FieldError, quoted, quoted_name
+from flask_ibi_archive.core.records.values import FieldError, quoted, quoted_name, wrong
+from flask_ibi_archive.errors import ask_if_meant
+from flask_ibi_archive.errors import translatable as _
 
 # --- work fields -------------------------------------------------------------------------------
 
@@ -102,8 +104,11 @@ def read_date(text: str, order: str = "") -> str:
         order = find_order(text) or order
         dates = f"{year}-{second:02}-{first:02}", f"{year}-{first:02}-{second:02}"
         if first != second and not order:
-            reason = f"may be {' or '.join(dates)}; write it as in 2009-07-21, or add --dates dmy"
-            raise ValueError(f"{quoted(text)} {reason}")
+            reason = _(
+                "{text} may be {first} or {second}; write it as in 2009-07-21, or add --dates dmy",
+                **{"text": quoted(text), "first": dates[0], "second": dates[1]},
+            )
+            raise ValueError(reason)
         return dates[order == "mdy"]
     if found := re.fullmatch(r"([0-9]{1,2})[/.-]([0-9]{4})", text):
         return f"{found[2]}-{int(found[1]):02}"
@@ -221,6 +226,11 @@ def digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
+def leave_out(reason: str) -> str:
+    """Return a warning: what is wrong with a value that is left out."""
+    return _("{reason}; it is left out", reason=reason)
+
+
 def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
     """Return the entry with some values.
 
@@ -239,7 +249,7 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
                 try:
                     value = described.convert(value)
                 except ValueError as error:
-                    errors.append(FieldError(name, str(error)))
+                    errors.append(FieldError(name, error.args[0]))
                     continue
         if isinstance(value, Doubt):
             warnings.append(FieldError(name, value.reason))
@@ -273,7 +283,7 @@ def _divide(value: Value) -> Iterator[Value]:
         try:
             number = parse("", text)
         except FieldError as error:
-            yield name, column, Doubt(None, f"{error.reason}; it is left out")
+            yield name, column, Doubt(None, leave_out(error.reason))
             continue
         other = {"identifier": number, "relation": "IsPublishedIn"}
         if is_first:
@@ -316,8 +326,12 @@ def _set_orcids(data: dict[str, Any], orcids: list[str]) -> Iterator[FieldError]
     while len(orcids) > len(creators) and not orcids[-1]:
         orcids.pop()
     if len(orcids) != len(creators):
-        reason = f"{len(orcids)} ORCIDs for {len(creators)} authors; they are left out"
-        yield FieldError("ORCID", f"{reason}: write one for each author, in the same order")
+        reason = _(
+            "{count} ORCIDs for {number} authors; they are left out: write one for each author, in "
+            "the same order",
+            **{"count": len(orcids), "number": len(creators)},
+        )
+        yield FieldError("ORCID", reason)
         return
     for number, (name, orcid) in enumerate(zip(creators, orcids, strict=True)):
         if orcid:
@@ -382,7 +396,7 @@ def leave_out_wrong(data: dict[str, Any]) -> Iterator[FieldError]:
         errors = [error for error in errors if _is_secondary(error.field, is_dated)]
         for error in reversed(errors):  # the numbers of the members before stay as they are
             _remove(data, re.findall(r"[^.[\]]+", error.field))
-            yield FieldError(error.field, f"{error.reason}; it is left out")
+            yield FieldError(error.field, leave_out(error.reason))
         if not errors:
             return
 
@@ -422,7 +436,8 @@ def read_json_lines(lines: Iterable[bytes]) -> WorksFile:
 
 def _read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
     for number, line in enumerate(lines, 1):
-        text, place = line.removeprefix(b"\xef\xbb\xbf").strip(), f"line {number}"
+        text = line.removeprefix(b"\xef\xbb\xbf").strip()
+        place = _("line {number}", number=number)
         if not text:
             continue
         try:
@@ -446,7 +461,7 @@ def _read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
 SEPARATOR = ";"
 #: Control characters, and what other programs write instead of a letter that they lost.
 _DAMAGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\N{REPLACEMENT CHARACTER}]")
-_DAMAGED = "contains control characters or damaged letters"
+_DAMAGED = _("contains control characters or damaged letters")
 #: What names do not contain, unless there are several in a cell, or remarks.
 _DOUBTFUL = re.compile(
     r"^,|,$|[|/()]|,.*\s(?:e|y|and|&)\s"
@@ -484,15 +499,15 @@ def read_csv(
         raise (
             errors[0]
             if errors
-            else FieldError("", "the table has no column title; name it with --map title=COLUMN")
+            else FieldError("", _("the table has no column title; name it with --map title=COLUMN"))
         )
     named = [(name, column) for name, column in zip(header, found, strict=True) if column]
 
     def read() -> Iterator[Entry]:
         if errors:
-            yield Entry("row 1", errors=tuple(errors))
+            yield Entry(_("row {number}", number=1), errors=tuple(errors))
         orders = _find_orders(_number(rows), header, found, dates)
-        _, again = _open(iter(lines), columns or {})
+        __, again = _open(iter(lines), columns or {})
         next(again, None)
         yield from _read_rows(_number(again), header, found, separator, orders)
 
@@ -532,7 +547,7 @@ def _find_orders(
 ) -> dict[str, str]:
     """Return the order of day and month in each column in which a row leaves no doubt."""
     found = defaultdict[str, set[str]](set)
-    for _, row in rows:
+    for __, row in rows:
         if isinstance(row, list):
             for name, column, cell in zip(header, columns, row, strict=False):
                 if column is not None and FIELDS[column.field].convert is read_date:
@@ -546,7 +561,7 @@ def _find_columns(
     """Return what each column contains (None: it is not read), and the errors of the header."""
     names = ", ".join(map(quoted_name, header))
     errors = [
-        FieldError(name, f"the table has no such column; its columns are {names}")
+        FieldError(name, _("the table has no such column; its columns are {names}", names=names))
         for name in (*columns, *ignored)
         if name not in header
     ]
@@ -560,7 +575,10 @@ def _find_columns(
             if is_read:
                 errors.append(FieldError(quoted_name(name), _explain_unknown(name)))
         elif column in taken and not FIELDS[column.field].path.endswith("[]"):
-            reason = f"the column {taken[column]} already contains the field {column.field}"
+            reason = _(
+                "the column {other} already contains the field {field}",
+                **{"other": taken[column], "field": column.field},
+            )
             errors.append(FieldError(name, reason))
         else:
             taken[column] = name
@@ -570,10 +588,10 @@ def _find_columns(
 def _explain_unknown(name: str) -> str:
     """Return the message that a column is unknown, with the most similar known name."""
     close = get_close_matches(fold(name), _BY_NAME, n=1, cutoff=0.6)
-    meant = f"; did you mean {_BY_NAME[close[0]][1]}?" if close else ""
-    return (
-        f"the column is unknown{meant}; say what it contains with --map FIELD=COLUMN, or leave it "
-        "out with --ignore COLUMN"
+    return _(
+        "the column is unknown{meant}; say what it contains with --map FIELD=COLUMN, or leave it "
+        "out with --ignore COLUMN",
+        meant=ask_if_meant(_BY_NAME[close[0]][1] if close else None),
     )
 
 
@@ -585,26 +603,32 @@ def _read_rows(
     orders: Mapping[str, str],
 ) -> Iterator[Entry]:
     for number, row in rows:
-        place = f"row {number}"
+        place = _("row {number}", number=number)
         if isinstance(row, csv.Error):
-            yield Entry(place, errors=(FieldError("", f"the row is not CSV: {row}"),))
+            yield Entry(
+                place, errors=(FieldError("", _("the row is not CSV: {problem}", problem=row)),)
+            )
             continue
         if not any(map(str.strip, row)):
             continue
         if any(map(str.strip, row[len(header) :])):
-            reason = f"the row has {len(row)} cells, but the first row has {len(header)}"
+            reason = _(
+                "the row has {count} cells, but the first row has {number}",
+                **{"count": len(row), "number": len(header)},
+            )
             yield Entry(place, errors=(FieldError("", reason),))
             continue
         # Excel leaves out empty cells at the end of a row, or adds some
         row = [*row, *[""] * (len(header) - len(row))][: len(header)]
         cells = list(zip(header, columns, row, strict=True))
         errors = [
-            FieldError(name, f"{quoted(cell)} {_DAMAGED}")
+            wrong(name, cell, _DAMAGED)
             for name, column, cell in cells
             if column and _DAMAGE.search(cell) and not _is_secondary(FIELDS[column.field].path)
         ]
         if any(cell.strip() for name, _, cell in cells if not name):
-            errors.append(FieldError("", "a cell is in a column that has no name in the first row"))
+            reason = _("a cell is in a column that has no name in the first row")
+            errors.append(FieldError("", reason))
         if errors:
             yield Entry(place, errors=tuple(errors))
             continue
@@ -621,14 +645,16 @@ def _read_text(text: str, described: WorkField, order: str) -> str | Doubt:
     """Return a value of a cell; a Doubt if it is not certain what is meant."""
     text = text.strip()
     if _DAMAGE.search(text):
-        return Doubt(_DAMAGE.sub(" ", text).strip(), f"{quoted(text)} {_DAMAGED}; they are removed")
+        reason = _("{reason}; they are removed", reason=wrong("", text, _DAMAGED).reason)
+        return Doubt(_DAMAGE.sub(" ", text).strip(), reason)
     if order:
         return read_date(text, order)
     if described.member == "name":
         found, name = parsers.ORCID.search(text), parsers.ORCID.sub(" ", text).strip(" ")
         if found and parsers.check_orcid(found) is None:
-            reason = "contains an ORCID whose check digit is wrong; it is left out"
-            return Doubt(name, f"{quoted(text)} {reason}")
+            reason = _("contains an ORCID whose check digit is wrong")
+            return Doubt(name, leave_out(wrong("", text, reason).reason))
         if _DOUBTFUL.search(name):
-            return Doubt(text, f"{quoted(text)} may not be one name such as Silva, Ana")
+            reason = _("may not be one name such as Silva, Ana")
+            return Doubt(text, wrong("", text, reason).reason)
     return text

@@ -36,6 +36,7 @@ from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.rich_text import to_plain
 from flask_ibi_archive.core.records.values import FieldError, IssuedDate, Parsed, choose, wrong
 from flask_ibi_archive.errors import PeerProtocolError
+from flask_ibi_archive.errors import translatable as _
 
 # --- record ------------------------------------------------------------------------------------
 
@@ -619,7 +620,7 @@ def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[Fie
         yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
     paths = [file.path for file in record.files]
     for path in _find_repeated(paths):
-        yield FieldError("files", f"the path {values.quoted(path)} appears twice")
+        yield FieldError("files", _("the path {path} appears twice", path=values.quoted(path)))
     target = record.target_file
     if target is not None and target not in paths:
         yield FieldError("target_file", f"{values.quoted(target)} is not among the files")

@@ -37,7 +37,8 @@ from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.catalogue_items import is_format
 from flask_ibi_archive.core.protocol.hosts import check_url
-from flask_ibi_archive.errors import IdentifierError, one_line
+from flask_ibi_archive.errors import IdentifierError, ask_if_meant, one_line, translatable
+from flask_ibi_archive.errors import translatable as _
 
 Result = TypeVar("Result")
 
@@ -56,12 +57,14 @@ class FieldError(ValueError):
     def __init__(self, field: str, reason: str) -> None:
         self.field = field
         self.reason = reason
-        super().__init__(f"{field}: {reason}" if field else reason)
+        with_field = _("{field}: {reason}", field=field, reason=reason)
+        super().__init__(with_field if field else reason)
 
 
 def wrong(field: str, value: object, reason: str) -> FieldError:
     """Return the error that a field has a wrong value. The message begins with the value."""
-    return FieldError(field, f"{quoted(value)} {reason}")
+    template = "{value} {reason}"
+    return FieldError(field, translatable(template, value=quoted(value), reason=reason))
 
 
 def parse_with(field: str, parse: Callable[[str], Result], text: str) -> Result:
@@ -69,7 +72,7 @@ def parse_with(field: str, parse: Callable[[str], Result], text: str) -> Result:
     try:
         return parse(text)
     except ValueError as error:
-        raise FieldError(field, str(error)) from None
+        raise FieldError(field, error.args[0]) from None
 
 
 def quoted(value: object) -> str:
@@ -91,7 +94,7 @@ def suggest(value: object, choices: Iterable[str]) -> str:
     """
     by_folded = {choice.casefold(): choice for choice in choices}
     [*nearest] = get_close_matches(str(value).casefold(), by_folded, 1)
-    return f"; did you mean {by_folded[nearest[0]]}?" if nearest else ""
+    return ask_if_meant(by_folded[nearest[0]]) if nearest else ""
 
 
 # --- conversion ----------------------------------------------------------------------------------
@@ -176,13 +179,13 @@ def _parse_value(kind: Any, value: Any) -> Any:
 
 def _explain(field: str, value: Any, error: msgspec.ValidationError) -> FieldError:
     """Return an error of msgspec, such as ``Expected `array`, got `int` - at `$.files```."""
-    _, mark, path = str(error).rpartition(" - at `$")
+    __, mark, path = str(error).rpartition(" - at `$")
     path = path.rstrip("`").removeprefix(".") if mark else ""
     if isinstance(error.__cause__, FieldError):
         inner = error.__cause__
         return FieldError(join_names(field, join_names(path, inner.field)), inner.reason)
     if missing := _MISSING.fullmatch(str(error)):
-        return FieldError(join_names(field, missing[1]), "the field is missing")
+        return FieldError(join_names(field, missing[1]), _("the field is missing"))
     return wrong(join_names(field, path), value[path], "is not a list")
 
 
@@ -204,13 +207,13 @@ MAX_INDEXED = 1024
 def parse_text(field: str, value: Any) -> str:
     """Check that a value is a text that databases can store. The text must not be empty."""
     if not isinstance(value, str):
-        raise wrong(field, value, "is not a text")
+        raise wrong(field, value, _("is not a text"))
     if not value:
         raise FieldError(field, "the text is empty; write a text, or omit an optional field")
     if len(value) > MAX_TEXT:
         raise FieldError(field, f"the text is longer than {MAX_TEXT} characters")
     if "\0" in value:
-        raise FieldError(field, "the text contains a NUL character")
+        raise FieldError(field, _("the text contains a NUL character"))
     return value if value.isascii() else check_characters(field, value)
 
 
@@ -220,7 +223,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def check_characters(field: str, text: str) -> str:
     """Check that a text consists of characters. JSON and Python also allow halves of them."""
     if _SURROGATE.search(text):
-        reason = "the text contains half of a surrogate pair, which is not a character"
+        reason = _("the text contains half of a surrogate pair, which is not a character")
         raise FieldError(field, reason)
     return text
 
@@ -229,7 +232,8 @@ def parse_xml_text(field: str, value: Any) -> str:
     """Check that a value is a text that XML 1.0 allows; see :func:`parse_text`."""
     text = parse_text(field, value)
     if NOT_XML.search(text):
-        raise FieldError(field, "the text contains a control character, which XML does not allow")
+        reason = _("the text contains a control character, which XML does not allow")
+        raise FieldError(field, reason)
     return text
 
 
@@ -264,7 +268,8 @@ def parse_flag(field: str, value: Any) -> bool:
 def parse_choice(field: str, value: Any, choices: tuple[str, ...]) -> str:
     """Check that a value is one of the allowed words."""
     if not isinstance(value, str) or value not in choices:
-        raise wrong(field, value, f"is not one of {', '.join(choices)}{suggest(value, choices)}")
+        listed, meant = ", ".join(choices), suggest(value, choices)
+        raise wrong(field, value, _("is not one of {words}{meant}", words=listed, meant=meant))
     return value
 
 
@@ -367,7 +372,7 @@ def parse_language_tag(field: str, value: Any) -> str:
     """Check that a value is a language tag such as ``pt-BR`` (the simple form of BCP 47)."""
     tag = parse_text(field, value)
     if not is_language_tag(tag):
-        raise wrong(field, tag, "is not a language tag such as pt-BR")
+        raise wrong(field, tag, _("is not a language tag such as pt-BR"))
     return tag
 
 
@@ -435,26 +440,26 @@ ISBN = re.compile(
 
 
 def _match(
-    field: str, value: Any, what: str, *patterns: re.Pattern[str]
+    field: str, value: Any, reason: str, *patterns: re.Pattern[str]
 ) -> tuple[str, re.Match[str]]:
     """Return a text on one line, and the match of the first pattern that matches it.
 
-    :param what: what the value is not if no pattern matches.
+    :param reason: what is wrong if no pattern matches.
     """
     text = parse_line_text(field, value)
     for pattern in patterns:
         if match := pattern.fullmatch(text):
             return text, match
-    raise wrong(field, text, f"is not {what}")
+    raise wrong(field, text, reason)
 
 
 def parse_orcid(field: str, value: Any) -> str:
     """Parse an ORCID or its URL, and return the ORCID with hyphens."""
-    example = "an ORCID such as 0000-0002-1825-0097"
-    text, match = _match(field, value, example, _BARE_ORCID, ORCID)
+    reason = _("is not an ORCID such as 0000-0002-1825-0097")
+    text, match = _match(field, value, reason, _BARE_ORCID, ORCID)
     orcid = check_orcid(match)
     if orcid is None:
-        raise wrong(field, text, "is not an ORCID: the check digit is wrong")
+        raise wrong(field, text, _("is not an ORCID: the check digit is wrong"))
     return orcid
 
 
@@ -467,15 +472,15 @@ def check_orcid(match: re.Match[str]) -> str | None:
 def parse_lattes(field: str, value: Any) -> str:
     """Parse the number of a Curriculum Lattes or its URL, and return the number."""
     what = (
-        "the number of a Curriculum Lattes (16 digits) or its URL, http://lattes.cnpq.br/ and the "
-        "number"
+        "is not the number of a Curriculum Lattes (16 digits) or its URL, http://lattes.cnpq.br/ "
+        "and the number"
     )
     return _match(field, value, what, _LATTES)[1][1]
 
 
 def parse_ror(field: str, value: Any) -> str:
     """Parse an identifier of the Research Organization Registry, and return its URL."""
-    text, match = _match(field, value, "a ROR such as https://ror.org/04xbn6x09", _ROR)
+    text, match = _match(field, value, "is not a ROR such as https://ror.org/04xbn6x09", _ROR)
     characters, check_digits = match[1].lower(), match[2]
     number = 0
     for character in characters[1:]:
@@ -521,19 +526,19 @@ def _format_isbn(match: re.Match[str]) -> str:
 
 def parse_issn(field: str, value: Any) -> str:
     """Parse an ISSN, and return it with a hyphen."""
-    text, match = _match(field, value, "an ISSN such as 0100-879X", ISSN)
+    text, match = _match(field, value, _("is not an ISSN such as 0100-879X"), ISSN)
     number = _format_issn(match)
     if not issn.is_valid(number):
-        raise wrong(field, text, "is not an ISSN: the check digit is wrong")
+        raise wrong(field, text, _("is not an ISSN: the check digit is wrong"))
     return number
 
 
 def parse_isbn(field: str, value: Any) -> str:
     """Parse an ISBN, and return it as it is stated, with its hyphens."""
-    text, match = _match(field, value, "an ISBN such as 978-0-306-40615-7", ISBN)
+    text, match = _match(field, value, _("is not an ISBN such as 978-0-306-40615-7"), ISBN)
     number = _format_isbn(match)
     if not isbn.is_valid(number):
-        raise wrong(field, text, "is not an ISBN: a digit or the check digit is wrong")
+        raise wrong(field, text, _("is not an ISBN: a digit or the check digit is wrong"))
     return number
 
 
@@ -580,7 +585,7 @@ def parse_day(field: str, value: Any) -> date:
     if isinstance(value, str) and _DAY.fullmatch(value):
         with suppress(ValueError):
             return date.fromisoformat(value)
-    raise wrong(field, value, "is not a day such as 2027-03-01")
+    raise wrong(field, value, _("is not a day such as 2027-03-01"))
 
 
 class IssuedDate(msgspec.Struct, frozen=True):
@@ -622,7 +627,8 @@ def parse_issued(field: str, value: Any) -> IssuedDate:
         issued = parse_date(value)
         if len(issued.parts) > value.count("-"):
             return issued
-    raise wrong(field, value, 'is not a date such as "2009", "2009-07", "2009-07-21" or "c. 2009"')
+    reason = _('is not a date such as "2009", "2009-07", "2009-07-21" or "c. 2009"')
+    raise wrong(field, value, reason)
 
 
 _ISO = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?(?:[T ][0-9:.]+.*)?")
@@ -692,7 +698,7 @@ def parse_http_url(field: str, value: Any) -> str:
     """Check that a value is an http or https URL as RFC 3986 writes it."""
     text = parse_line_text(field, value)
     if not is_url(text):
-        raise wrong(field, text, "is not a URL such as https://example.org/page")
+        raise wrong(field, text, _("is not a URL such as https://example.org/page"))
     return text
 
 
@@ -766,7 +772,7 @@ def parse_licence(field: str, value: Any) -> str:
     if spdx is not None:
         return _format_url(spdx)
     if url is None:
-        reason = (
+        reason = _(
             "is neither an identifier of the SPDX License List, such as CC-BY-4.0 or MIT, nor the "
             "URL of a licence (write who has access as access_right)"
         )

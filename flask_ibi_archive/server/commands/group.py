@@ -66,9 +66,9 @@ def run_check(name: str, check: Callable[[], str]) -> Finding:
     try:
         return Finding(name, True, check())
     except CheckWarning as warning:
-        return Finding(name, True, str(warning), is_warning=True)
+        return Finding(name, True, warning.args[0], is_warning=True)
     except (CheckFailed, IBIError) as error:
-        return Finding(name, False, str(error))
+        return Finding(name, False, error.args[0])
 
 
 class IBIGroup(AppGroup):
@@ -135,7 +135,9 @@ class IBIGroup(AppGroup):
         except click.ClickException:
             raise
         except IBIError as error:
-            raise click.ClickException(str(error)) from error
+            from flask_ibi_archive.server.web.texts import translate_reason
+
+            raise click.ClickException(translate_reason(error)) from error
 
 
 version_option = click.version_option(
@@ -264,12 +266,14 @@ def parse_email_option(
 
 def write_findings(results: Iterable[Finding], as_json: bool) -> None:
     """Write the results of checks. If a check failed, exit with status 1."""
+    from flask_ibi_archive.server.web.texts import translate_reason
+
     findings = []
     for finding in results:
         findings.append(finding)
         if not as_json:
             word = "WARN" if finding.is_warning else "ok  " if finding.ok else "FAIL"
-            write(f"{word} {finding.name}: {finding.text}")
+            write(f"{word} {translate_reason(finding.name)}: {translate_reason(finding.text)}")
     if as_json:
         write_json([asdict(finding) for finding in findings])
     if not all(finding.ok for finding in findings):

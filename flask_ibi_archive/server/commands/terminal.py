@@ -81,12 +81,14 @@ def write_json_list(values: Iterable[Any]) -> None:
 
 def write_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
     """Write rows to standard output: as a JSON list, or as a heading and lines with tabs."""
+    from flask_ibi_archive.server.web.texts import gettext
+
     if as_json:
         write_json_list(rows)
         return
     rows = iter(rows)
     first = [*islice(rows, 1)]  # an error precedes the heading
-    write("\t".join(columns))
+    write("\t".join(map(gettext, columns)))
     for row in chain(first, rows):
         write("\t".join("" if row[name] is None else str(row[name]) for name in columns))
 
@@ -101,7 +103,9 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """Write a warning to standard error."""
-    say(f"Warning: {text}")
+    from flask_ibi_archive.server.web.texts import gettext
+
+    say(gettext("Warning: {text}", text=text))
 
 
 class Bars(ExitStack):

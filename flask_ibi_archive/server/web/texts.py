@@ -10,6 +10,7 @@ no compiled files are needed.
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,13 +26,13 @@ from urllib.parse import urlsplit
 from babel import Locale, dates, numbers
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
-from flask import Response, current_app, request
+from flask import Response, current_app, has_request_context, request
 from markupsafe import Markup, escape
 
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.records.rich_text import to_html
-from flask_ibi_archive.errors import Reason
+from flask_ibi_archive.errors import Message, Reason
 from flask_ibi_archive.server.config import EXTENSION
 from flask_ibi_archive.server.web import requests
 
@@ -109,6 +110,8 @@ def page_language() -> str:
 
 
 def _current_catalogue() -> Catalogue:
+    if not has_request_context():
+        return _choose_catalogue(_languages_of_terminal())
     environ = request.environ
     found: Catalogue | None = environ.get(CATALOGUE)
     if found is None:
@@ -120,6 +123,16 @@ def _current_catalogue() -> Catalogue:
         )
         found = environ[CATALOGUE] = _choose_catalogue(",".join(wanted))
     return found
+
+
+def _languages_of_terminal() -> str:
+    """Return the languages of the user of a command, as POSIX and GNU gettext state them."""
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    locale = next(filter(None, map(os.environ.get, names)), "C")
+    if re.match("C|POSIX", locale):
+        return ""
+    tags = f"{os.environ.get('LANGUAGE', '')}:{locale}".split(":")
+    return ",".join(re.split("[.@]", tag)[0].replace("_", "-") for tag in tags if tag)
 
 
 def _choose_catalogue(languages: str) -> Catalogue:
@@ -219,9 +232,12 @@ def list_languages() -> list[LanguageLink]:
 def gettext(message: str, /, **values: object) -> str:
     """Return the translation of a message.
 
-    :param message: the English text. Placeholders are written as in :meth:`str.format`.
+    :param message: the English text. Placeholders are written as in :meth:`str.format`. A text of
+        :func:`.translatable` has its values already.
     :param values: the values of the placeholders. If a value is HTML, the result is HTML.
     """
+    if isinstance(message, Message) and message.values:
+        return message.render(gettext)
     text = _current_catalogue().messages.gettext(message)
     if not values:
         return text
@@ -241,9 +257,13 @@ def ngettext(singular: str, plural: str, count: int, /, **values: object) -> str
     return text.format(count=format_number(count), **values)
 
 
-def translate_reason(reason: Reason | str | None) -> str:
-    """Return the message for a reason, "" for None. A text is English in every language."""
-    return reason.format(gettext) if isinstance(reason, Reason) else reason or ""
+def translate_reason(reason: Reason | Exception | str | None) -> str:
+    """Return a reason, or the message of an error, in the language of the reader; "" for None."""
+    if isinstance(reason, Exception):
+        [reason] = reason.args[:1] or [None]
+    if isinstance(reason, Reason):
+        reason = reason.message
+    return gettext(reason) if isinstance(reason, Message) else str(reason or "")
 
 
 def format_number(value: int) -> str:

@@ -204,6 +204,39 @@ def test_a_secondary_value_that_is_wrong_is_left_out_with_a_warning(app: Flask, 
     assert second["creators"] == ["Silva, Ana/Souza, Davi"]
 
 
+REPORTS = {
+    ("LC_ALL", "pt_BR.UTF-8"): """\
+linha 3, Ano: 'ontem' não é uma data como "2009", "2009-07", "2009-07-21" ou "c. 2009"
+linha 4, Título: o campo está faltando; um trabalho precisa de um título
+Aviso: linha 2, ISBN: '12' não é um ISBN como 978-0-306-40615-7; ficou de fora
+tem 2 erros; nada foi alterado""",
+    ("LANGUAGE", "es:en"): """\
+fila 3, Ano: 'ontem' no es una fecha como "2009", "2009-07", "2009-07-21" o "c. 2009"
+fila 4, Título: falta el campo; una obra necesita un título
+Aviso: fila 2, ISBN: '12' no es un ISBN como 978-0-306-40615-7; se omite
+tiene 2 errores; no se cambió nada""",
+}
+
+
+@pytest.mark.parametrize("setting", REPORTS)
+def test_a_report_is_in_the_language_of_the_user(
+    app: Flask, path: Path, monkeypatch: pytest.MonkeyPatch, setting: tuple[str, str]
+) -> None:
+    monkeypatch.setenv("LC_ALL", "en_GB.UTF-8")
+    monkeypatch.setenv(*setting)
+    path.write_text("Título;ISBN;Ano\nA;12;2009\nB;;ontem\n;;2009\n", "utf-8")
+    outcome = mint(app, path)
+    *lines, last = (*outcome.out.splitlines(), *outcome.err.splitlines())
+    assert last.startswith(f"Error: {path} ")
+    shown = [line.replace(f"{path}, ", "") for line in lines] + [last.partition(f"{path} ")[2]]
+    assert sorted(shown) == sorted(REPORTS[setting].splitlines())
+    path.write_text("Título;Cor\nA;azul\n", "utf-8")
+    assert "Cor: a coluna é " in mint(app, path).out or "Cor: la columna es " in mint(app, path).out
+    path.write_text("Título\nA\n", "utf-8")
+    assert "0, " in mint(app, path).data
+    assert "added" not in mint(app, path).data
+
+
 THESES = Path(__file__).parents[2] / "data" / "theses.csv"
 
 
