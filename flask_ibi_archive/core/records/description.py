@@ -318,8 +318,9 @@ class Name(Struct, frozen=True):
 
     @property
     def direct(self) -> str:
-        """The name as in a text, such as ``Ana Silva``."""
-        return self.family if self.given is None else f"{self.given} {self.family}"
+        """The name as in a text, such as ``Ana Silva``. A suffix in the given names is the end."""
+        given, _, suffix = (self.given or "").partition(", ")
+        return " ".join(filter(None, (given, self.family, suffix)))
 
 
 def parse_name(text: str) -> Name:

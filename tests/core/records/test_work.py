@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from support.metadata import BASE, IBI, describe, make, works
 
-from flask_ibi_archive.core.records.description import Container, Title, WorkType
+from flask_ibi_archive.core.records.description import Container, Title, WorkType, parse_name
 from flask_ibi_archive.core.records.formats import BUILT_IN
 from flask_ibi_archive.core.records.formats.brazilian import cite
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
@@ -102,6 +102,15 @@ def test_each_format_has_the_title_with_its_subtitle_as_plain_text() -> None:
 def test_a_subtitle_follows_one_mark(title: str, subtitle: str, full: str) -> None:
     work = describe(titles=[title, {"value": subtitle, "kind": "subtitle"}])
     assert work.rich_title == full
+
+
+def test_a_suffix_is_the_end_of_a_name_in_a_text() -> None:
+    names = ("Silva, José da, Júnior", "Silva, Ana", "INPE")
+    assert [parse_name(name).direct for name in names] == [
+        "José da Silva Júnior",
+        "Ana Silva",
+        "INPE",
+    ]
 
 
 def test_a_degree_gives_the_date_the_type_and_the_publisher_unless_they_are_stated() -> None:
