@@ -37,6 +37,7 @@ from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, Met
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server import start
+from flask_ibi_archive.server.commands.group import HostCommand
 from flask_ibi_archive.server.config import EXTENSION, OWN_ARCHIVE, ArchiveConfig, NoDatabaseYet
 from flask_ibi_archive.server.database.engines import is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, replica_history
@@ -436,6 +437,7 @@ class IBIArchive:
         if self.routes:
             app.register_blueprint(create_blueprint(app.config))
         app.cli.add_command(commands)
+        app.cli.command_class = app.cli.command_class or HostCommand
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
         )

@@ -21,20 +21,29 @@ def test_the_repository_of_the_readme_deposits_only_when_it_is_told_to(tmp_path:
     )
     assert len([line for line in code.splitlines() if line]) <= 10
     (tmp_path / "app.py").write_text(dedent(code))
-    (tmp_path / "rain.pdf").write_bytes(b"%PDF-1.4")
     with Shell(tmp_path) as shell:
         assert re.findall("``(flask .*?)``", README) == [
             "flask ibi init",
             "flask deposit",
             "flask run",
         ]
-        shell.execute("flask ibi init")
-        deposited = shell.execute("flask deposit").strip()
-        assert deposited.startswith("733NF838W/")
+        assert "trial on one computer" in shell.execute("flask ibi init 2>&1")
+        missing = shell.execute("flask deposit 2>&1 || true")
+        assert missing == "Error: rain.pdf can't be read: No such file or directory\n"
+        (tmp_path / "rain.pdf").write_bytes(b"%PDF-1.4")
+        link = shell.execute("flask deposit").strip()
+        deposited = link.removeprefix("http://localhost:5000/")
+        assert deposited.startswith("LK47B6W8R7/")
         for _ in range(2):
             _, line = shell.execute("flask ibi list 2> /dev/null").splitlines()
             _, ibip, state, _, title = line.split("\t")
             assert (ibip, state, title) == (deposited, "Original", "On rain")
+        # the link works, here on another port
+        port = free_ports()
+        shell.execute(f"flask run --port {port} > server.log 2>&1 & echo $! > pid")
+        url = f"http://127.0.0.1:{port}/{deposited}"
+        assert shell.execute(f"curl -sL --retry 30 --retry-connrefused {url}") == "%PDF-1.4"
+        shell.execute("kill $(cat pid)")
 
 
 @pytest.mark.slow
@@ -42,7 +51,8 @@ def test_the_readme_starts_the_example_and_builds_the_documentation(tmp_path: Pa
     need_package_index(tmp_path)
     clone = copy_of_the_clone(tmp_path)
     [start] = re.findall(r"^    (python3 -m venv .* -m example_app)$", README, re.MULTILINE)
-    [build] = re.findall(r"``(pip install [^`]*sphinx-build [^`]*)``", README)
+    guide = (ROOT / "CONTRIBUTING.rst").read_text(encoding="utf-8")
+    [build] = re.findall(r"``(pip install [^`]*sphinx-build [^`]*)``", guide)
     with Shell(clone) as shell:
         # other ports, and in the background until the end of the shell
         server = shell.execute(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from flask import current_app, has_app_context
 from flask.cli import AppGroup, ScriptInfo
+from flask.helpers import get_debug_flag
 
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.server.commands.terminal import warn, write, write_json
@@ -157,6 +158,22 @@ def find_extension(name: str) -> Any:
         app = context.ensure_object(ScriptInfo).load_app()
         context.with_resource(app.app_context())
     return current_app.extensions.get(name)
+
+
+class HostCommand(click.Command):
+    """A command of the app itself. An error of this package is shown as one line.
+
+    In the debug mode, the traceback is shown.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except IBIError as error:
+            if isinstance(error, click.ClickException) or get_debug_flag():
+                raise
+            raise click.ClickException(str(error)) from error
 
 
 def get_archive() -> Archive:
