@@ -263,6 +263,12 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
         _set(data, described.path, number, _complete(value, described, column.lang))
     if any(orcids):
         warnings += _set_orcids(data, orcids)
+    work = data.get("metadata", {}).get("work", {})
+    pages = work.get("container", {}).get("pages", "")
+    if re.fullmatch(r"[0-9]+(?: ?[fp]\.?)?", pages) and [*work["container"]] == ["pages"]:
+        # the number of pages of a thesis or a book, which is in no journal
+        del work["container"]
+        work.setdefault("extent", f"{pages} p." if pages.isdigit() else pages)
     return Entry(place, data, key, tuple(errors), tuple(warnings))
 
 
@@ -396,7 +402,10 @@ def leave_out_wrong(data: dict[str, Any]) -> Iterator[FieldError]:
         errors = [error for error in errors if _is_secondary(error.field, is_dated)]
         for error in reversed(errors):  # the numbers of the members before stay as they are
             _remove(data, re.findall(r"[^.[\]]+", error.field))
-            yield FieldError(error.field, leave_out(error.reason))
+            reason = error.reason
+            if error.field == "metadata.work.container.title":
+                reason = _("the title of the journal, book or event is missing")
+            yield FieldError(error.field, leave_out(reason))
         if not errors:
             return
 

@@ -161,14 +161,15 @@ def test_all_errors_are_reported_and_nothing_is_changed(app: Flask, path: Path) 
 
 
 DOUBTFUL = """\
-Título;Autor;ORCID;ISBN;Tipo;Data da defesa;Resumo;Ano
-A;Silva, Ana (0000-0002-1825-0098);;9.78047E+12;Artigo;jul/09;Um\x0bdois;2009
+Título;Autor;ORCID;ISBN;Tipo;Data da defesa;Resumo;Ano;Páginas
+A;Silva, Ana (0000-0002-1825-0098);;9.78047E+12;Artigo;jul/09;Um\x0bdois;2009;7-18
 B;Silva, Ana/Souza, Davi;0000-0002-1825-0098;;Tezze;;;2010
 C;Lima, Eva;;;Livro;;;2011
 """
 WARNINGS = [
     ("row 2", "Autor", "contains an ORCID whose check digit is wrong; it is left out"),
     ("row 2", "Resumo", "contains control characters or damaged letters; they are removed"),
+    ("row 2", "Páginas", "the title of the journal, book or event is missing; it is left out"),
     ("row 2", "Data da defesa", "is not a date such as"),
     ("row 2", "ISBN", "is not an ISBN such as 978-0-306-40615-7; it is left out"),
     ("row 3", "Autor", "may not be one name such as Silva, Ana"),
