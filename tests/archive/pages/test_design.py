@@ -231,6 +231,10 @@ class Reader:
         assert response is not None
         self.visited.add(response.url)
         assert response.status == status or (status == 0 and response.status >= 400), path
+        self.check()
+
+    def check(self) -> None:
+        """Check the page that is open."""
         assert self.page.evaluate("document.documentElement.lang") == self.language[:2]
         root = "document.documentElement"
         if not self.page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth"):
@@ -254,6 +258,38 @@ def test_every_page_is_accessible_and_fits_into_the_window(
     for base, pages in sites.items():
         for path, status in pages.items():
             reader.visit(base, path, status)
+    reader.close()
+    assert reader.problems == []
+
+
+def test_the_forms_of_the_librarian_are_accessible_by_keyboard(
+    browser: Browser, sites: dict[str, dict[str, int]]
+) -> None:
+    reader, base = Reader(browser, "pt-BR", NARROW, "light"), next(iter(sites))
+    page = reader.page
+
+    def press(path: str, button: str, field: str = "", text: str = "") -> None:
+        """Open a form, fill in a field, press a button by keyboard, and check the next page."""
+        reader.visit(base, path, 200)
+        if field == "#table":
+            table = {"name": "teses.csv", "mimeType": "text/csv", "buffer": text.encode()}
+            page.locator(field).set_input_files([table])  # type: ignore[list-item]
+        elif field:
+            page.locator(field).fill(text)
+        with page.expect_navigation() as navigation:
+            page.get_by_role("button", name=button).press("Enter")
+        reader.visited.add(navigation.value.url)
+        reader.check()
+
+    press("/admin/ibi?new=article", "Salvar", "#creators", "?")
+    assert page.locator("#title-fault").is_visible()
+    assert page.get_by_role("button", name="Salvar").is_visible()
+    press("/admin/ibi?import=1", "Verificar", "#table", "título;issn\nChuva;x\n")
+    assert page.get_by_role("button", name="Importar").is_visible()
+    press("/admin/ibi?import=1", "Verificar", "#table", "título;ano\nChuva;x\n")
+    assert page.get_by_text("1 erro").is_visible()
+    press("/admin/ibi", "Verificar os links agora")
+    press("/admin/ibi", "Verificar os arquivos agora")
     reader.close()
     assert reader.problems == []
 
