@@ -121,6 +121,7 @@ class Example:
             path.touch(0o600)  # one of the settings is a key
             path.write_text("".join(f"export FLASK_{key}={value}\n" for key, value in values))
         run(self.resolver, "ibi-resolver init")
+        print("The resolver has its database.")
         for number, app in enumerate(self.archives, 1):
             run(app, "db upgrade")
             run(app, "ibi init")
@@ -129,8 +130,10 @@ class Example:
             records.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             options = f"--on-conflict update --files-folder {shlex.quote(str(RECORDS))}"
             run(app, f"ibi import {options} {shlex.quote(str(records))}")
+            print(f"{NAMES[number - 1]} has {len(lines)} items of the resolution report.")
         with self.archives[0].app_context():
             seed()
+        print(f"{NAMES[0]} also has some publications, and the users librarian and ana.")
 
     def _records(self, number: int) -> Iterator[dict[str, Any]]:
         """Yield the records of an Archive."""
@@ -160,9 +163,9 @@ class Example:
         for number, (app, service) in enumerate(zip(self.archives, SERVICES, strict=True), 1):
             key_file = shlex.quote(str(self.folder / f"archive{number}/registration.key"))
             command = f"ibi-resolver register {service} --key-file {key_file}"
-            run(self.resolver, command, shows_output=False)  # a long e-mail
+            run(self.resolver, command)
             # --moved: the port may have changed since the last run
-            run(app, "ibi register-archive --moved")
+            print(f"{NAMES[number - 1]}: {run(app, 'ibi register-archive --moved')}")
 
     def explain(self) -> None:
         """Print what to open and to run."""
@@ -191,17 +194,15 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def run(app: Flask, command: str, *, shows_output: bool = True) -> None:
-    """Run a Flask command; print the command and its output.
+def run(app: Flask, command: str) -> str:
+    """Run a Flask command, and return its output.
 
     :raises SystemExit: if the command fails; contains its output.
     """
-    print(f"$ flask {command}")
     result = app.test_cli_runner().invoke(args=shlex.split(command))
     if result.exit_code:
         raise SystemExit(result.output.strip() or str(result.exception))
-    if result.output and shows_output:
-        print(result.output.rstrip())
+    return result.output.strip()
 
 
 @contextmanager
@@ -236,7 +237,11 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
         epilog="Example: python -m example_app --port 8000",
     )
     parser.add_argument(
-        "--port", type=int, default=5000, help="port of the resolver; the others use the next two"
+        "--port",
+        type=int,
+        default=5000,
+        help="port of the resolver (default: 5000, which a Mac uses itself); the others use the "
+        "next two",
     )
     parser.add_argument(
         "--folder",

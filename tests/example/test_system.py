@@ -114,6 +114,14 @@ def check_output(system: System) -> None:
     assert "Error" not in system.output
     pages = re.findall(r"http://localhost:\d+/\S*(?=  )", system.output)
     assert len(pages) == 4
+    # one line for each thing that was done, and no commands
+    done, _, _ = system.output.partition("The system is running.")
+    assert len(done.splitlines()) <= 8
+    assert "$ flask" not in done
+    # the second repository shows its items with titles and authors
+    _, second = system.get(pages[1], Accept="text/html")
+    cards = re.findall("<li>\n<h2><a[^>]*>(.*?)</a></h2>\n<p>(.+?)</p>", second.decode())
+    assert len(cards) == 5
     for page in pages:
         answer, body = system.get(page, Accept="text/html")
         assert answer.status == 200
