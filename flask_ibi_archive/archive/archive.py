@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.claims import Claims
 from flask_ibi_archive.archive.harvest.messages import HarvestSets
 from flask_ibi_archive.archive.harvest.oai_pmh import describe_items
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems, RecordCatalogue
-from flask_ibi_archive.archive.items import archives, changes, operations
+from flask_ibi_archive.archive.items import changes, operations, served_archives
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.item_record import Identified, require_ibi
 from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted
@@ -77,7 +77,7 @@ class Archive:
     formats: FormatRegistry = field(default_factory=lambda: FormatRegistry(BUILT_IN))
     sets: HarvestSets = field(default_factory=HarvestSets)
     replica: Database | None = None
-    _served: tuple[archives.ServedArchive, ArchiveFacts] | None = None
+    _served: tuple[served_archives.ServedArchive, ArchiveFacts] | None = None
 
     def __repr__(self) -> str:
         return f"<Archive {self.config.archive_address}>"
@@ -165,7 +165,7 @@ class Archive:
         """
         return replace(self, session=None) if self.session else self
 
-    def served(self) -> archives.ServedArchive:
+    def served(self) -> served_archives.ServedArchive:
         """Return the Archive that this app serves.
 
         The Archive is cached after it was found. An app may start before its Archive exists.
@@ -183,10 +183,12 @@ class Archive:
         """
         return (self._served or self._find())[1]
 
-    def _find(self) -> tuple[archives.ServedArchive, ArchiveFacts]:
+    def _find(self) -> tuple[served_archives.ServedArchive, ArchiveFacts]:
         wanted = self.config.archive_service_ibi
-        served = self.database.read(lambda connection: archives.find_served(connection, wanted))
-        facts = archives.build_facts(self, served)
+        served = self.database.read(
+            lambda connection: served_archives.find_served(connection, wanted)
+        )
+        facts = served_archives.build_facts(self, served)
         self._served = served, facts
         return self._served
 
@@ -195,9 +197,9 @@ class Archive:
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
-    init = archives.init
-    upgrade = archives.upgrade
-    downgrade = archives.downgrade
+    init = served_archives.init
+    upgrade = served_archives.upgrade
+    downgrade = served_archives.downgrade
 
     def forget(self) -> None:
         """Discard the cached Archive; its tables were removed."""
@@ -304,7 +306,7 @@ class Archive:
         confirmed the inclusion of the Archive; otherwise the Archive's own address, where
         persistent URLs work, too.
         """
-        is_own = self.config.persistent_url_base is None and not archives.is_included(self)
+        is_own = self.config.persistent_url_base is None and not served_archives.is_included(self)
         return self.addresses.base if is_own else self.resolver_base
 
     @property

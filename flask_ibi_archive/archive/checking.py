@@ -21,8 +21,8 @@ from werkzeug.exceptions import HTTPException
 from flask_ibi_archive.archive.claims import NO_LIMIT
 from flask_ibi_archive.archive.claims import PATH as CLAIMS_PATH
 from flask_ibi_archive.archive.identification.keys import PATH, find_status, list_keys
-from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.items.read import count_newer_files
+from flask_ibi_archive.archive.items.served_archives import find_archives, find_served
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host, normalize_host

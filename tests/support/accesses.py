@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, insert, select
 
 from flask_ibi_archive.archive.accesses.rows import Access, insert_access
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.relations import STORING
+from flask_ibi_archive.archive.items.stored_relations import STORING
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.accesses import rows
-from flask_ibi_archive.archive.items.relations import COUNTING
+from flask_ibi_archive.archive.items.stored_relations import COUNTING
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier

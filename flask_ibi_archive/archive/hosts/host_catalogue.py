@@ -24,9 +24,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.archive.items import item_record
-from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.read import view_host_item
+from flask_ibi_archive.archive.items.served_archives import ServedArchive
 from flask_ibi_archive.archive.service import catalogue as service
 from flask_ibi_archive.archive.service.catalogue import CannotList, RecordSource
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier

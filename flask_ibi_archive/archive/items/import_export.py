@@ -31,8 +31,8 @@ from flask_ibi_archive.archive.items.files import Content, copy_and_measure, mea
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.ownership import Owner
 from flask_ibi_archive.archive.items.read import EXPORT_BATCH
-from flask_ibi_archive.archive.items.relations import STORING, lock_items
 from flask_ibi_archive.archive.items.rules import explain_refusal
+from flask_ibi_archive.archive.items.stored_relations import STORING, lock_items
 from flask_ibi_archive.archive.items.tables import (
     AccessCount,
     ArchiveAccessCount,

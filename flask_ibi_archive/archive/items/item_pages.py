@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.items.access import (
     find_refusal,
     select_readable_files,
 )
-from flask_ibi_archive.archive.items.archives import find_address, is_included
+from flask_ibi_archive.archive.items.served_archives import find_address, is_included
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.pairs import encode_word

@@ -25,7 +25,6 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from flask_ibi_archive import signals
 from flask_ibi_archive.archive.items import item_record, ownership, read, write
-from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.items.files import FileStore, Staging
 from flask_ibi_archive.archive.items.item_record import (
     EDITABLE,
@@ -37,9 +36,10 @@ from flask_ibi_archive.archive.items.item_record import (
     require_ibi,
 )
 from flask_ibi_archive.archive.items.minting import Minted, Minter
-from flask_ibi_archive.archive.items.relations import lock_items, lock_relations
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
+from flask_ibi_archive.archive.items.served_archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.items.sessions import HostSession, get_part, in_transaction
+from flask_ibi_archive.archive.items.stored_relations import lock_items, lock_relations
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.protocol.states import Event, State, next_state

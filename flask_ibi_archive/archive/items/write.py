@@ -19,7 +19,7 @@ from flask_ibi_archive.archive.items.ownership import (
     forget_addresses,
 )
 from flask_ibi_archive.archive.items.read import ItemReader
-from flask_ibi_archive.archive.items.relations import Member, Relations, lock_relations
+from flask_ibi_archive.archive.items.stored_relations import Member, Relations, lock_relations
 from flask_ibi_archive.archive.items.tables import (
     ARCHIVE,
     ArchiveRow,
@@ -198,7 +198,7 @@ class ItemStore:
         self.relations = Relations(self.connection, self.archive_id)
 
     def lock_relations(self, items: Collection[int] = (), limited: bool = True) -> None:
-        """Lock the relations of the Archive, and items; see :func:`.relations.lock_relations`."""
+        """Lock relations and items of the Archive: :func:`.stored_relations.lock_relations`."""
         lock_relations(self.connection, [self.archive_id], items, limited)
 
     def find_owners(self, identifiers: Iterable[str]) -> dict[str, Owner]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from flask_ibi_archive import errors
-from flask_ibi_archive.archive.items.archives import forget_inclusions
+from flask_ibi_archive.archive.items.served_archives import forget_inclusions
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, Registration
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.parse import parse_identifier

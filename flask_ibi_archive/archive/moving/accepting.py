@@ -53,10 +53,10 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from flask_ibi_archive.archive.items import operations
-from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.items.files import Content, FileStore, Staging
 from flask_ibi_archive.archive.items.import_export import add_counts
 from flask_ibi_archive.archive.items.ownership import find_owners_and_originals
+from flask_ibi_archive.archive.items.served_archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.archive.items.write import Contents, ItemStore, renew_plans
 from flask_ibi_archive.archive.moving import offers

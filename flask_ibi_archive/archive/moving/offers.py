@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
-from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.item_record import canonicalize
 from flask_ibi_archive.archive.items.operations import HasContext
 from flask_ibi_archive.archive.items.rules import explain_refusal
+from flask_ibi_archive.archive.items.served_archives import find_archives
 from flask_ibi_archive.archive.items.tables import (
     Base,
     File,

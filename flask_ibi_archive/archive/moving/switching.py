@@ -20,9 +20,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from flask_ibi_archive.archive.items import operations
-from flask_ibi_archive.archive.items.archives import store_address
 from flask_ibi_archive.archive.items.import_export import take_counts
-from flask_ibi_archive.archive.items.relations import STORING, lock_relations
+from flask_ibi_archive.archive.items.served_archives import store_address
+from flask_ibi_archive.archive.items.stored_relations import STORING, lock_relations
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.archive.moving import offers
 from flask_ibi_archive.archive.moving.offers import OfferedItem

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.items import read, tables
-from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.ownership import find_same_as_holders, has_addresses
+from flask_ibi_archive.archive.items.served_archives import ServedArchive
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier

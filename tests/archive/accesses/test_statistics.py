@@ -28,7 +28,7 @@ from flask_ibi_archive.archive.accesses import rows
 from flask_ibi_archive.archive.accesses.rows import get_utc_day, start_of_day
 from flask_ibi_archive.archive.accesses.statistics import Statistics
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.relations import COUNTING
+from flask_ibi_archive.archive.items.stored_relations import COUNTING
 from flask_ibi_archive.core.protocol.hosts import anonymise
 from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Agents
 

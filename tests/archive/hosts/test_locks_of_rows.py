@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 from support.host_app import Host
 
-from flask_ibi_archive.archive.items import relations as locks
+from flask_ibi_archive.archive.items import stored_relations as locks
 from flask_ibi_archive.errors import IBIError, NotReady
 
 pytestmark = pytest.mark.only_on("postgresql")

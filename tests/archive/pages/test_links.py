@@ -15,7 +15,7 @@ from support.pages import Page, see
 from support.statements import count_statements
 from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask, ask_urls, rep, shelf
 
-from flask_ibi_archive.archive.items.archives import forget_inclusions, store_address
+from flask_ibi_archive.archive.items.served_archives import forget_inclusions, store_address
 
 NewApp = Callable[..., Flask]
 ADDRESS, HERE = "repository.example.org", "127.0.0.1:5000"

@@ -13,7 +13,7 @@ from support.moves import confirm
 from support.pages import see
 from support.web import NOBODY, ask, rep
 
-from flask_ibi_archive.archive.items.archives import store_address
+from flask_ibi_archive.archive.items.served_archives import store_address
 
 NewApp = Callable[..., Flask]
 HOST, BASE = "http://mtc-m16c.sid.inpe.br", "http://urlib.net"

@@ -29,7 +29,7 @@ from support.web import (
     without_key,
 )
 
-from flask_ibi_archive.archive.items.archives import create_archive
+from flask_ibi_archive.archive.items.served_archives import create_archive
 
 SUBJECT = ("servicesubject", "urlRequest")
 USER = ("clientinformation.ipaddress", INSIDE)

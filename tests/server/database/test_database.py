@@ -18,7 +18,7 @@ from sqlalchemy import Column, MetaData, Table, event, insert, make_url, select,
 from sqlalchemy.exc import IntegrityError, StatementError
 from support.databases import POSTGRESQL, read_only
 
-from flask_ibi_archive.archive.items.archives import upgrade_tables
+from flask_ibi_archive.archive.items.served_archives import upgrade_tables
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
