@@ -68,4 +68,7 @@ def test_the_number_of_meanings_is_limited(sign: str) -> None:
 def test_any_target_is_accepted(start: str, rest: str) -> None:
     for link in find_former_links(start + rest, [BASE]):
         assert link.alias.text.startswith(BASE) or is_named(start)
-        assert (start + rest).endswith(link.rest)
+        # a slash at the end of the path belongs to no alias, and may be gone
+        path, _, query = link.rest.partition("?")
+        assert path in start + rest
+        assert (start + rest).endswith(query)
