@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.claims import Claims
 from flask_ibi_archive.archive.harvest.messages import HarvestSets
 from flask_ibi_archive.archive.harvest.oai_pmh import describe_items
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems, RecordCatalogue
-from flask_ibi_archive.archive.items import changes, operations, served_archives
+from flask_ibi_archive.archive.items import changes, operations, served_archives, transfers
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.item_record import Identified, require_ibi
 from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted
@@ -345,8 +345,8 @@ class Archive:
     new_edition = operations.new_edition
     add_translation = operations.add_translation
     edit = operations.edit
-    make_copy = operations.make_copy
-    transfer = operations.transfer
+    make_copy = transfers.make_copy
+    transfer = transfers.transfer
     delete = operations.delete
     reserve = operations.reserve
     release = operations.release

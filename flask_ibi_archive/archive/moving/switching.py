@@ -19,7 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from flask_ibi_archive.archive.items import operations
+from flask_ibi_archive.archive.items import operations, transfers
 from flask_ibi_archive.archive.items.import_export import take_counts
 from flask_ibi_archive.archive.items.served_archives import store_address
 from flask_ibi_archive.archive.items.stored_relations import STORING, lock_relations
@@ -162,8 +162,8 @@ class _Switch:
         store, to = self.store, self.offer.taker
         keeps_copy = self.offer.leaves == State.COPY.value
         if record.state != State.DELETED.value or not record.transferable:
-            operations.check_departure(record, keeps_copy)
+            transfers.check_departure(record, keeps_copy)
         if copies:
-            operations.release_original(store, item_id, copies)
-        operations.give_up(store, {item_id: record}, to, keeps_copy, self.now, copies)
+            transfers.release_original(store, item_id, copies)
+        transfers.give_up(store, {item_id: record}, to, keeps_copy, self.now, copies)
         operations.note_signal(store, moved_away, record, to=to)
