@@ -329,10 +329,9 @@ def read_changes(
     def list_entries() -> Iterator[tuple[str, Column, Any]]:
         for field in fields:
             known: dict[str, Any] = dict(present.get(field.name, []))
+            is_date = FIELDS[field.column.field].convert is read_date
             for line in field.text.split("\n") if field.is_list else [field.text]:
-                text = line.strip()
-                if FIELDS[field.column.field].convert in (read_date,):
-                    text = read_date(text, "dmy")
+                text = read_date(line.strip(), "dmy") if is_date else line.strip()
                 yield field.name, field.column, known.get(text) or text
 
     entry = build_entry("", "", list_entries())
