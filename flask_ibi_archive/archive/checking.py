@@ -1,9 +1,9 @@
 """Checks of the Archive: the health check of a server, and ``flask ibi check``.
 
-The health check (:func:`check_ready`) examines only this computer and the database. The command
-``flask ibi check`` (:func:`check_archive`) also sends requests to the Archive's own address and to
-the resolver. Every server imports this module when it starts. Therefore the HTTP client is imported
-only in the functions that send requests.
+The health check (:func:`list_readiness_checks`) examines only this computer and the database. The
+command ``flask ibi check`` (:func:`check_archive`) also sends requests to the Archive's own address
+and to the resolver. Every server imports this module when it starts. Therefore the HTTP client is
+imported only in the functions that send requests.
 """
 
 from __future__ import annotations
@@ -67,8 +67,17 @@ MOUNT_ADVICE = (
 )
 
 
-def check_ready(archive: Archive) -> None:
-    """Check that the Archive exists, and that the database and the folders can be written.
+def list_readiness_checks(archive: Archive) -> dict[str, Callable[[], None]]:
+    """Return the functions that check what must be ready; they raise NotReady or ConfigError."""
+    return {
+        "database": partial(check_database, archive),
+        "replica": partial(check_replica, archive),
+        "files": partial(check_files, archive.config.files_folder),
+    }
+
+
+def check_database(archive: Archive) -> None:
+    """Check that the database can be written, and that it contains the Archive of this server.
 
     :raises NotReady: if a check fails. The message contains the reason and advice.
     :raises ConfigError: if the database contains several Archives and the settings do not name one
@@ -83,8 +92,6 @@ def check_ready(archive: Archive) -> None:
             f"server serves {served.service_ibi}",
             "restart the server",
         )
-    check_replica(archive)
-    check_files(archive.config.files_folder)
 
 
 def check_files(folder: Path) -> None:

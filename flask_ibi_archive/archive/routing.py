@@ -12,7 +12,7 @@ from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive.archive import claims
 from flask_ibi_archive.archive.accesses import statistics
-from flask_ibi_archive.archive.checking import check_ready
+from flask_ibi_archive.archive.checking import list_readiness_checks
 from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.identification.keys import PATH
 from flask_ibi_archive.archive.items.item_pages import find_media_type, redirect_to
@@ -24,7 +24,6 @@ from flask_ibi_archive.archive.service.local_resolution import (
     answer_unrouted,
 )
 from flask_ibi_archive.core.records import offer_messages as offers
-from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import RESOLVER_EXTENSION, ArchiveConfig, read_setting
 from flask_ibi_archive.server.web import hooks
 from flask_ibi_archive.server.web.requests import current_archive
@@ -139,9 +138,5 @@ def _add_item_functions(state: BlueprintSetupState) -> None:
 
 
 def show_readiness() -> Response:
-    """Return 200 if the Archive can answer requests; otherwise, return 503 with the reason."""
-    try:
-        check_ready(current_archive())
-    except (NotReady, ConfigError) as error:
-        return health_response("the Archive", error)
-    return health_response()
+    """Return 200 if the Archive can answer requests; otherwise, return 503 with the reasons."""
+    return health_response(list_readiness_checks(current_archive()))

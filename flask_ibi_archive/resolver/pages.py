@@ -50,7 +50,7 @@ from flask_ibi_archive.resolver.archives import (
 from flask_ibi_archive.resolver.conflicts import find_open_conflict, show_conflicts
 from flask_ibi_archive.resolver.resolving import LocalArchive, ResolverService
 from flask_ibi_archive.server.config import OWN_ARCHIVE, RESOLVER_EXTENSION
-from flask_ibi_archive.server.web import alerts, hooks, requests, responses
+from flask_ibi_archive.server.web import alerts, hooks, request_log, requests, responses
 from flask_ibi_archive.server.web.texts import gettext, translate_reason
 
 #: Loggers of web servers. They log the query of each request. A query may contain a key.
@@ -104,11 +104,7 @@ def show_readiness() -> Response:
 
     The resolver is ready if the database is available and its tables are up to date.
     """
-    try:
-        requests.current_resolver().database.check()
-    except errors.NotReady as error:
-        return responses.health_response("the resolver", error)
-    return responses.health_response()
+    return responses.health_response({"database": requests.current_resolver().database.check})
 
 
 # --- persistent URLs ------------------------------------------------------------------------------
@@ -167,6 +163,7 @@ def _resolve_or_register(requested: ResolutionRequest) -> Response:
 # --- foreign identifiers and former addresses -----------------------------------------------------
 
 
+@request_log.logged(request_log.FORMER_LINK)
 def answer_former_link() -> Response | None:
     """Answer a foreign identifier, or a former address that is no persistent URL.
 
@@ -245,6 +242,7 @@ def _find_location(
 # --- the service for Archives ---------------------------------------------------------------------
 
 
+@request_log.logged(request_log.MESSAGE)
 def answer_registration_request() -> Response:
     """Answer an inclusionRequest, exclusionRequest or clashRequest of an Archive ([R] 5.2).
 

@@ -19,7 +19,7 @@ from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.protocol.url_list import UrlPair
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.server.config import RESOLVER_EXTENSION
-from flask_ibi_archive.server.web import responses
+from flask_ibi_archive.server.web import request_log, responses
 from flask_ibi_archive.server.web.requests import current_archive, is_message
 from flask_ibi_archive.signals import Notice, url_requested
 
@@ -62,6 +62,7 @@ def find_service_view() -> Callable[[], Response] | None:
     return answer_service_request
 
 
+@request_log.logged(request_log.MESSAGE)
 def answer_service_request() -> Response:
     """Answer a message, or return an alert that says why the message is refused."""
     if (refusal := responses.refuse_request()) is not None:
@@ -98,6 +99,7 @@ def answer_service_request() -> Response:
         return _unavailable(error)
 
 
+@request_log.logged(request_log.MESSAGE)
 def _unavailable(error: NotReady | ConfigError) -> Response:
     current_app.logger.error("the Archive can't answer: %s", error)
     return responses.error_response(

@@ -43,7 +43,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 )
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.config import RESOLVER_EXTENSION
-from flask_ibi_archive.server.web import alerts, hooks, negotiation, requests
+from flask_ibi_archive.server.web import alerts, hooks, negotiation, request_log, requests
 from flask_ibi_archive.server.web.responses import allow_origins, set_headers
 
 if TYPE_CHECKING:
@@ -292,6 +292,7 @@ def redirect_and_count(
     return response
 
 
+@request_log.logged(request_log.FORMER_LINK)
 def answer_former_link() -> Response | None:
     """Answer a foreign identifier or a former address, even if the app has a route for it.
 

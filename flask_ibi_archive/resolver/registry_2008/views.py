@@ -14,7 +14,7 @@ from flask_ibi_archive.core.registry_2008 import (
     parse_registry_request,
 )
 from flask_ibi_archive.errors import NotReady, translatable
-from flask_ibi_archive.server.web import responses
+from flask_ibi_archive.server.web import request_log, responses
 from flask_ibi_archive.server.web.requests import current_resolver, request_root
 
 #: The path of the registry.
@@ -59,6 +59,7 @@ def answer_verb() -> Response:
     return response
 
 
+@request_log.logged(request_log.REGISTRY)
 def _run() -> RegistryAnswer:
     """Execute the verb in the URL and the body of the current request."""
     query, body = request.query_string, request.stream.read(MAX_BODY + 1)

@@ -32,7 +32,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 )
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.server.config import EXTENSION, RESOLVER_EXTENSION
-from flask_ibi_archive.server.web import negotiation, requests, responses
+from flask_ibi_archive.server.web import negotiation, request_log, requests, responses
 from flask_ibi_archive.server.web.alerts import malformed_response, method_response
 from flask_ibi_archive.server.web.texts import FUNCTIONS
 
@@ -111,6 +111,7 @@ def has_catch_all_route() -> bool:
     return rule is not None and _CATCH_ALL.fullmatch(rule.rule) is not None
 
 
+@request_log.logged(request_log.PERSISTENT_URL)
 def answer_target(
     resolve: Resolve, is_meant: Callable[[str], bool], note_malformed: NoteMalformed | None = None
 ) -> Response | None:
@@ -330,8 +331,14 @@ def prepare_app(state: BlueprintSetupState) -> None:
         state.app.extensions[SERVER_PAGES] = set()
         app = cast(Any, state.app)
         run_hooks, process = app.preprocess_request, app.process_response
+
+        def finish(response: Response) -> Response:
+            response = responses.add_policy(process(response))
+            request_log.finish(response)
+            return response
+
         app.preprocess_request = lambda: answer_protocol(run_hooks)
-        app.process_response = lambda response: responses.add_policy(process(response))
+        app.process_response = finish
 
 
 def add_page(
@@ -413,6 +420,7 @@ def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     :param run_hooks: runs the hooks of the app until one answers, as Flask does.
     :returns: None if the app answers the request.
     """
+    request_log.start()
     extensions = current_app.extensions
     service = extensions[SERVICE]() if SERVICE in extensions else None
     is_for_server = service is not None or request.endpoint in extensions[SERVER_PAGES]

@@ -9,8 +9,10 @@ Archives and resolvers exchange messages as lists of pairs. Each pair is a line 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from flask import Response, current_app, jsonify, make_response, render_template, request
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template, TemplateNotFound, nodes
@@ -269,16 +271,22 @@ def pairs_response(text: str, status: int = 200, **headers: str) -> Response:
     return response
 
 
-def health_response(name: str = "", error: NotReady | ConfigError | None = None) -> Response:
+def health_response(checks: Mapping[str, Callable[[], object]] = MappingProxyType({})) -> Response:
     """Answer the health check of a monitoring program.
 
-    :param name: the name of a service that is not ready. The log message contains this name.
-    :param error: the reason why it is not ready. The response then has the status 503.
+    :param checks: what must be ready, by name. A function raises NotReady or ConfigError if its
+        part is not ready. The response then has the status 503, and names the part and the reason.
     """
+    not_ready = []
+    for name, check in checks.items():
+        try:
+            check()
+        except (NotReady, ConfigError) as error:
+            current_app.logger.error("not ready: %s: %s", name, error)
+            not_ready.append(f"{name}: {summarise_error(error)}")
     response = jsonify(status="ok")
-    if error is not None:
-        current_app.logger.error("%s is not ready: %s", name, error)
-        response = jsonify(status="unavailable", reason=summarise_error(error))
+    if not_ready:
+        response = jsonify(status="unavailable", not_ready=not_ready)
         response.status_code = 503
         response.headers["Retry-After"] = RETRY_AFTER
     response.headers["Cache-Control"] = "no-store"

@@ -17,7 +17,7 @@ from support.databases import new_database
 from support.web import SERVICE_PATH, ask, ask_urls
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.checking import check_ready
+from flask_ibi_archive.archive.checking import check_replica
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.errors import ConfigError, NotReady
 
@@ -119,13 +119,14 @@ def test_only_the_replica_is_away(pair: Pair, tmp_path: Path) -> None:
     assert answer.status_code == 503
     assert "Retry-After" in answer.headers
     assert client.get(f"/col/{BOTH}/").status_code == 200
-    assert client.get("/ibi/health/ready").status_code == 503
+    [reason] = client.get("/ibi/health/ready").get_json()["not_ready"]
+    assert reason.startswith("replica: ")
     close(app)
 
 
 @pytest.mark.only_on("sqlite")
 def test_the_health_check_examines_the_replica(pair: Pair, tmp_path: Path) -> None:
-    check_ready(pair.archive)
+    check_replica(pair.archive)
     app = make_app(pair.replica_uri, tmp_path, IBI_ARCHIVE_SERVICE_IBI=OTHER)
     archive_of(app).init()
     close(app)
@@ -136,7 +137,7 @@ def test_the_health_check_examines_the_replica(pair: Pair, tmp_path: Path) -> No
         IBI_READ_DATABASE_URI=pair.archive.config.database_uri,
     )
     with pytest.raises(NotReady, match="the replica does not contain the Archive of the database"):
-        check_ready(archive_of(other))
+        check_replica(archive_of(other))
     close(other)
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -23,25 +24,27 @@ READY = ["/ibi/health", "/ibi/health/ready"]
 LIVE = "/ibi/health/live"
 
 
-def check(app: Flask, path: str) -> tuple[int, dict[str, str]]:
+def check(app: Flask, path: str) -> tuple[int, dict[str, Any]]:
     """Return the status code and the JSON of a health check."""
     answer = ask(app, path)
     assert answer.headers.getlist("Content-Type") == ["application/json"]
     assert answer.headers.getlist("Cache-Control") == ["no-store"]
     if answer.status == 503:
         assert int(answer.headers["Retry-After"]) > 0
-    state: dict[str, str] = json.loads(answer.body)
+    state: dict[str, Any] = json.loads(answer.body)
     return answer.status, state
 
 
-def reason(app: Flask) -> str:
-    """Return the reason why an app is not ready; its process must be live."""
+def reason(app: Flask, part: str = "database") -> str:
+    """Return why a part of an app is not ready; its process must be live."""
     assert check(app, LIVE) == (200, {"status": "ok"})
     said = [check(app, path) for path in READY]
     assert said[0] == said[1]
     status, state = said[0]
-    assert (status, state.pop("status"), [*state]) == (503, "unavailable", ["reason"])
-    return state["reason"]
+    assert (status, state.pop("status"), [*state]) == (503, "unavailable", ["not_ready"])
+    reasons = dict(one.split(": ", 1) for one in state["not_ready"])
+    assert len(reasons) == len(state["not_ready"])
+    return reasons[part]
 
 
 def test_an_initialised_archive_is_live_and_ready(app: Flask) -> None:
@@ -58,6 +61,7 @@ def test_an_initialised_archive_is_live_and_ready(app: Flask) -> None:
 def test_an_unreachable_database_is_reported(tmp_path: Path, uri: str) -> None:
     app = make_app(uri.format(folder=tmp_path), tmp_path)
     said = reason(app)
+    assert reason(app, "files").startswith("the folder of files is missing"), "each part is named"
     assert "the database does not answer" in said
     assert "IBI_DATABASE_URI" in said
     assert "a-password" not in said
@@ -90,7 +94,7 @@ def test_tables_of_another_revision_are_reported(app: Flask) -> None:
 def test_a_missing_folder_of_files_is_reported(app: Flask) -> None:
     archive = archive_of(app)
     archive.config.files_folder.rename(archive.config.files_folder.with_name("elsewhere"))
-    assert reason(app).startswith("the folder of files is missing; set IBI_FILES_FOLDER to")
+    assert reason(app, "files").startswith("the folder of files is missing; set IBI_FILES_FOLDER")
     assert not archive.config.files_folder.exists()
     archive.init()
     assert check(app, "/ibi/health") == (200, {"status": "ok"})
@@ -101,9 +105,12 @@ def test_a_full_disk_is_reported(app: Flask, monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as full:
         disk = Path("/dev/full")
         full.setattr(tempfile, "TemporaryFile", lambda dir: disk.open("w+b"))
-        said = reason(app)
-    full_one = "database" if "sqlite" in archive_of(app).config.database_uri else "folder of files"
-    assert said == f"the disk of the {full_one} is full; free some space"
+        parts = (
+            ["database", "files"] if "sqlite" in archive_of(app).config.database_uri else ["files"]
+        )
+        names = {"database": "database", "files": "folder of files"}
+        said = [f"{one}: the disk of the {names[one]} is full; free some space" for one in parts]
+        assert check(app, READY[0]) == (503, {"status": "unavailable", "not_ready": said})
     assert check(app, "/ibi/health") == (200, {"status": "ok"})
 
 
@@ -111,7 +118,7 @@ def test_a_folder_that_is_not_writable_is_reported(
     new_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture
 ) -> None:
     archive_of(new_app()).init()
-    said = reason(new_app(IBI_FILES_FOLDER="/proc/self"))
+    said = reason(new_app(IBI_FILES_FOLDER="/proc/self"), "files")
     assert "can't be written; set IBI_FILES_FOLDER to a folder that this process may write" in said
     assert "/proc/self: " in caplog.text, "where it is, the administrator reads in the log"
 
