@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from urllib.parse import unquote
 
 from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
@@ -91,9 +90,7 @@ def create_resolver_blueprint(resolver: ResolverService) -> Blueprint:
         blueprint.before_app_request(resolver.follower_thread.start)
     blueprint.before_app_request(show_at_root)
     blueprint.teardown_app_request(lambda error: resolver.metrics.flush_if_due())
-    answer = partial(
-        hooks.answer_unrouted, _resolve_or_register, hooks.is_like_persistent_url, _count_malformed
-    )
+    answer = partial(hooks.answer_unrouted, _resolve_or_register, hooks.is_like_persistent_url)
     blueprint.record_once(lambda state: hooks.answer_first(state.app, answer_former_link, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({hooks.RESOLVE: resolve}))
     return blueprint
@@ -130,21 +127,10 @@ def resolve(requested: ResolutionRequest) -> Response:
         return alerts.unready_response(error)
     if isinstance(outcome, Redirect):
         return alerts.redirect_response(outcome, wanted)
-    resolver.metrics.add_failed_url(wanted.ibi.text, outcome.kind.value)
     if outcome.is_conflict and outcome.ibi is not None:
         number = find_open_conflict(resolver.database, outcome.ibi.text)
         outcome = replace(outcome, conflict=number)
     return alerts.alert_response(outcome)
-
-
-def _count_malformed(target: str, error: errors.MalformedPersistentUrl) -> None:
-    """Count a malformed target that was probably meant as a persistent URL or a former link."""
-    is_meant = hooks.is_like_persistent_url(target) and error.reason.code == "not_an_identifier"
-    text = str(error.reason.facts["text"]) if is_meant else ""
-    if not hooks.begins_with_ibi(f"/{text}"):
-        text = find_written_link(target) or text
-    if text:
-        requests.current_resolver().metrics.add_failed_url(text, AlertKind.MALFORMED.value)
 
 
 def _resolve_or_register(requested: ResolutionRequest) -> Response:
@@ -205,20 +191,8 @@ def answer_former_link() -> Response | None:
         # the longest alias without a modifier behind it was probably meant
         aliases = [str(link.alias) for link in links]
         alias = next((one for one in aliases if "!" not in one and "+" not in one), aliases[0])
-        resolver.metrics.add_failed_url(alias, AlertKind.UNKNOWN.value)
         return alerts.alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias))
     return Response(status=302, headers={"Location": location, "Cache-Control": "private"})
-
-
-def find_written_link(target: str) -> str | None:
-    """Return the foreign identifier or the former address that is written in a malformed target.
-
-    The identifier may be malformed. The result is None if there is neither.
-    """
-    if former_links.is_named(target):
-        return unquote(target.partition("?")[0].lstrip("/"))
-    links = former_links.find_former_links(target, [])
-    return str(links[0].alias) if links else None
 
 
 def _find_location(

@@ -83,7 +83,7 @@ from flask_ibi_archive.resolver.archives import (
     Registry,
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.failures import MetricsWriter
+from flask_ibi_archive.resolver.metrics import MetricsWriter
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.signals import NOBODY, Notifier
@@ -686,7 +686,7 @@ class ResolverService:
     :ivar document_registry: registers actors and documents. None if the resolver does not do this.
     :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
-    :ivar metrics: stores metrics, prefixes and failed URLs.
+    :ivar metrics: stores metrics and prefixes.
     :ivar follower_thread: reads claims if IBI_RESOLVER_FOLLOW is set.
     """
 

@@ -7,13 +7,12 @@ different databases.
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     CheckConstraint,
-    Date,
     ForeignKey,
     Index,
     Integer,
@@ -279,18 +278,3 @@ class Conflict(ResolverBase):
 
 
 # --- failures ------------------------------------------------------------------------------------
-
-
-class FailedUrl(ResolverBase):
-    """The number of readers for whom a persistent URL failed on a day. Contains no addresses."""
-
-    __tablename__ = "ibi_resolver_failed_url"
-    __table_args__ = (_check("failed_url_count", "count > 0"),)
-
-    day: Mapped[date] = mapped_column(Date, primary_key=True)
-    #: The identifier, of this system or of others, or the former address, in canonical spelling;
-    #: what was requested in its place if it is malformed.
-    ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
-    #: The kind of the alert, such as "unknown".
-    reason: Mapped[str] = mapped_column(String(20), primary_key=True)
-    count: Mapped[int] = mapped_column(BigInteger)

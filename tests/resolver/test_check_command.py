@@ -16,7 +16,7 @@ from support.registries import KEY, NOON, SERVICE, a_registry, a_request, includ
 
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.failures import Result, store_results
+from flask_ibi_archive.resolver.metrics import Result, store_results
 from flask_ibi_archive.resolver.tables import (
     Conflict,
     FollowedArchive,

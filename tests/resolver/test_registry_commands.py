@@ -22,7 +22,7 @@ from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, build_c
 from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.failures import Result, store_results
+from flask_ibi_archive.resolver.metrics import Result, store_results
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER

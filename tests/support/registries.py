@@ -51,8 +51,6 @@ CLAIMS = (
     " VALUES (1, '2', 'malformed', :now)",
     "INSERT INTO ibi_resolver_conflict (name, first_archive_id, second_archive_id, found_at)"
     " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",
-    "INSERT INTO ibi_resolver_failed_url (day, ibi, reason, count)"
-    " VALUES (:day, 'a.br/b/2001/01.01.00.00', 'unknown', 1)",
 )
 
 

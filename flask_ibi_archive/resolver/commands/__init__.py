@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
     "Every day": "administration.init administration.check administration.register "
-    "administration.list administration.remove resolve.resolve administration.failures",
+    "administration.list administration.remove resolve.resolve",
     "Claims": "administration.follow administration.claims administration.conflicts",
     "For experts": "administration.check-actors export_map.export-map",
 }

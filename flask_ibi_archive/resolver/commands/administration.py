@@ -204,35 +204,6 @@ def remove_command(service_ibi: str) -> None:
     terminal.say(f"{service_ibi} is no longer registered")
 
 
-@click.command("failures")
-@click.option(
-    "--month",
-    type=click.DateTime(["%Y-%m"]),
-    metavar="YYYY-MM",
-    help="The month. The default is the current month.",
-)
-@group.json_option
-def failures_command(month: datetime | None, as_json: bool) -> None:
-    """List the persistent URLs that failed in a month.
-
-    The command prints a header, then one line for each identifier and reason, the most frequent
-    first. The columns are separated by tabs. The columns are: how often it failed, the kind of the
-    failure, and the identifier. The line without an identifier counts what exceeds the number of
-    lines of a day. Counts are kept for thirteen months.
-
-    \b
-    Example:
-      flask --app example_app:create_resolver ibi-resolver failures --month 2026-11
-    """
-    from flask_ibi_archive.resolver.failures import list_counts
-
-    day = (month or datetime.now(timezone.utc)).date()
-    columns = ("count", "reason", "identifier")
-    rows = get_resolver().database.read(lambda connection: list_counts(connection, day))
-    values = (dict(zip(columns, row, strict=True)) for row in rows)
-    terminal.write_table(columns, values, as_json)
-
-
 @click.command("check-actors")
 @click.option("--dry-run", is_flag=True, help="Check all URLs, but change nothing.")
 def check_actors_command(dry_run: bool) -> None:

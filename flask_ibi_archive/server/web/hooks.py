@@ -41,8 +41,6 @@ from flask_ibi_archive.server.web.texts import FUNCTIONS
 #: A function that answers a persistent URL. It returns None if the host should answer with 404.
 Resolve = Callable[[ResolutionRequest], "Response | None"]
 Hook = Callable[[], "Response | None"]
-#: A function that is told of each malformed target for which a reader gets an alert.
-NoteMalformed = Callable[[str, MalformedPersistentUrl], object]
 
 #: The key of the resolver's function that answers a persistent URL in ``app.extensions``.
 RESOLVE = "ibi_resolve"
@@ -67,15 +65,12 @@ _DATED = re.compile(
 )
 
 
-def answer_unrouted(
-    resolve: Resolve, is_meant: Callable[[str], bool], note_malformed: NoteMalformed | None = None
-) -> Response | None:
+def answer_unrouted(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:
     """Answer a persistent URL for which the app has no route (:func:`is_unrouted`).
 
     :param resolve: the function that answers a persistent URL.
     :param is_meant: a function that receives a malformed target, and returns whether the target was
         probably meant as a persistent URL.
-    :param note_malformed: is told of each malformed target for which a reader gets an alert.
     :returns: None if the path is not a persistent URL.
 
     Source: [R] 6.2, Table 6.6.
@@ -94,7 +89,7 @@ def answer_unrouted(
         )
     if isinstance(failure, RequestRedirect):
         return correct_path(failure)
-    return answer_target(resolve, is_meant, note_malformed)
+    return answer_target(resolve, is_meant)
 
 
 def is_unrouted() -> bool:
@@ -112,9 +107,7 @@ def has_catch_all_route() -> bool:
 
 
 @request_log.logged(request_log.PERSISTENT_URL)
-def answer_target(
-    resolve: Resolve, is_meant: Callable[[str], bool], note_malformed: NoteMalformed | None = None
-) -> Response | None:
+def answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:
     """Answer the requested target; return None if the target may be a page of the host."""
     is_read = request.method in ("GET", "HEAD")
     target = requests.request_target()
@@ -125,8 +118,6 @@ def answer_target(
             return None
         if not is_read:
             return method_response()
-        if note_malformed is not None:
-            note_malformed(target, error)
         return malformed_response(error)
     if not is_read:
         must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()

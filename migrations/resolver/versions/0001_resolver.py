@@ -116,7 +116,6 @@ def define_tables() -> sa.MetaData:
 
 #: The tables about claims, in the order in which they are created.
 CLAIM_TABLES = (
-    "ibi_resolver_failed_url",
     "ibi_resolver_state",
     "ibi_resolver_conflict",
     "ibi_resolver_prefix",
@@ -127,16 +126,7 @@ CLAIM_TABLES = (
 
 
 def create_claims() -> None:
-    """Create the tables about the claims of Archives, conflicts and failed URLs."""
-    op.create_table(
-        "ibi_resolver_failed_url",
-        sa.Column("day", sa.Date(), nullable=False),
-        sa.Column("ibi", sa.String(length=255), nullable=False),
-        sa.Column("reason", sa.String(length=20), nullable=False),
-        sa.Column("count", sa.BigInteger(), nullable=False),
-        sa.CheckConstraint("count > 0", name="ck_ibi_resolver_failed_url_count"),
-        sa.PrimaryKeyConstraint("day", "ibi", "reason"),
-    )
+    """Create the tables about the claims of Archives and conflicts."""
     op.create_table(
         "ibi_resolver_state",
         sa.Column("id", KEY, autoincrement=False, nullable=False),
