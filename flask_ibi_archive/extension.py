@@ -38,7 +38,7 @@ from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server import start
 from flask_ibi_archive.server.commands.group import HostCommand
-from flask_ibi_archive.server.config import EXTENSION, OWN_ARCHIVE, ArchiveConfig, NoDatabaseYet
+from flask_ibi_archive.server.config import EXTENSION, OWN_ARCHIVE, ArchiveConfig
 from flask_ibi_archive.server.database.engines import is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, replica_history
 from flask_ibi_archive.server.web.requests import find_root
@@ -410,10 +410,7 @@ class IBIArchive:
     commands = staticmethod(create_group)
 
     def init_app(self, app: Flask) -> None:
-        """Add the Archive to an app. The app must already have all settings.
-
-        If the session has no database yet, because Flask-SQLAlchemy is initialised later, the
-        settings are read when an application context begins.
+        """Add the Archive to an app. The app must already have all settings, and Flask-SQLAlchemy.
 
         :raises ConfigError: if a setting is missing or wrong. The error names the first of them.
         :raises RuntimeError: if the app already has an Archive.
@@ -428,10 +425,6 @@ class IBIArchive:
         start.warn_of_unknown_keys(app, ArchiveConfig, ResolverConfig)
         try:
             self._open(app)
-        except NoDatabaseYet as error:
-            start.open_later(
-                app, start.WaitingArchive(self._open, self.functions, start.StartError(error))
-            )
         except ConfigError as error:
             raise start.StartError(error) from None
         if self.routes:
@@ -447,7 +440,6 @@ class IBIArchive:
         """Read the settings of an app, and open the database of its Archive.
 
         :raises ConfigError: if a setting is missing or wrong.
-        :raises NoDatabaseYet: if the session of the app has no database yet.
         """
         if not isinstance(self.catalogue, RecordCatalogue | None):
             expected = "an object of a subclass of RecordCatalogue"

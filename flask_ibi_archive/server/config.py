@@ -64,10 +64,6 @@ Settings = TypeVar("Settings", bound="SharedConfig")
 # Each parser checks a value and converts it, or raises InvalidValue.
 
 
-class NoDatabaseYet(ConfigError):
-    """The session of the host has no database, or not yet."""
-
-
 class InvalidValue(ValueError):
     """The value of a setting is wrong. The text of the error describes the allowed values."""
 

@@ -6,9 +6,7 @@ Archives and resolvers use this module.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from threading import RLock
+from collections.abc import Mapping
 from typing import Any
 
 from click import ClickException
@@ -21,7 +19,6 @@ from flask_ibi_archive.server.config import (
     EXTENSION,
     RESOLVER_EXTENSION,
     ArchiveConfig,
-    NoDatabaseYet,
     find_unknown_keys,
     read_setting,
 )
@@ -53,58 +50,6 @@ def warn_of_unknown_keys(app: Flask, *declaring: type[Any]) -> None:
         app.logger.warning("%s is not a setting of flask_ibi_archive%s", key, ask_if_meant(nearest))
 
 
-@dataclass
-class WaitingArchive:
-    """Is in ``app.extensions`` until the session of the app has a database.
-
-    The app may initialise Flask-SQLAlchemy after the Archive. The database is opened when an
-    application context begins, as soon as this is possible.
-
-    :param open_archive: opens the database of the app, and puts the Archive in the place of this
-        object.
-    :param functions: the functions that the host has registered.
-    :ivar lock: other threads wait while one of them opens the database.
-    :ivar is_opening: whether the thread with the lock opens the database. It begins another context
-        for this purpose.
-    """
-
-    open_archive: Callable[[Flask], None]
-    functions: Any
-    error: StartError
-    lock: RLock = field(default_factory=RLock)
-    is_opening: bool = False
-
-    def open(self, app: Flask, **details: object) -> None:
-        """Open the database if possible; this receives a signal."""
-        with self.lock:
-            if self.is_opening or app.extensions[EXTENSION] is not self:
-                return
-            self.is_opening = True
-            try:
-                self.open_archive(app)
-            except ConfigError as error:
-                # an exception in a receiver would prevent that Flask removes the context
-                self.error = StartError(error)
-            else:
-                appcontext_pushed.disconnect(self.open, app)
-            finally:
-                self.is_opening = False
-
-    @property
-    def archive(self) -> Any:
-        """The Archive.
-
-        :raises StartError: always, because there is no Archive yet.
-        """
-        raise self.error
-
-
-def open_later(app: Flask, waiting: WaitingArchive) -> None:
-    """Open the database of an app when one of its next contexts begins."""
-    app.extensions[EXTENSION] = waiting
-    appcontext_pushed.connect(waiting.open, app)
-
-
 def find_bind(app: Flask) -> Engine | None:
     """Return the engine that IBI_DATABASE_BIND names; None if this setting is not set.
 
@@ -117,7 +62,7 @@ def find_bind(app: Flask) -> Engine | None:
         return None
     flask_sqlalchemy = app.extensions.get("sqlalchemy")
     if flask_sqlalchemy is None:
-        raise NoDatabaseYet(BIND, key, "unset, or the app should have Flask-SQLAlchemy")
+        raise ConfigError(BIND, key, "unset, or the app should have Flask-SQLAlchemy")
     engines: dict[str | None, Engine] = flask_sqlalchemy.engines
     if key not in engines:
         names = ", ".join(sorted(name for name in engines if name is not None))

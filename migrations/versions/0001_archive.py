@@ -943,14 +943,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         sqlite_autoincrement=True,
     )
     sa.Table(
-        "ibi_request_count",
-        metadata,
-        sa.Column("sender", sa.String(64), primary_key=True),
-        sa.Column("minute", sa.BigInteger(), primary_key=True, autoincrement=False),
-        sa.Column("requests", sa.BigInteger(), nullable=False),
-        sa.CheckConstraint("requests > 0", name="ck_ibi_request_count_requests"),
-    )
-    sa.Table(
         "ibi_offer",
         metadata,
         sa.Column("id", KEY, primary_key=True, autoincrement=True),

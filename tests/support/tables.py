@@ -23,7 +23,6 @@ from flask_ibi_archive.archive.items.tables import (
     metadata,
 )
 from flask_ibi_archive.archive.moving.offers import Offer, OfferedItem, ReceivedItem
-from flask_ibi_archive.archive.service.problems import RequestCount
 from flask_ibi_archive.server.database.database import Database
 from support.archives import FAR_SERVICE, import_records
 from support.web import REPORT, shelf
@@ -90,7 +89,6 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
             (ChangeEnd, {"archive_id": 1, "number": 1, "datestamp": MOMENT}),
             (ApiKey, {"id": 9, "archive_id": 1, "created_at": MOMENT, **PROGRAM}),
             (IssuedIdentifier, {"key_id": 9, "issued_at": MOMENT, **ISSUED}),
-            (RequestCount, {"sender": "9", "minute": 1, "requests": 1}),
             (Offer, {"id": 6, "archive_id": 1, "created_at": MOMENT, **OFFER}),
             (OfferedItem, {"offer_id": 6, "number": 1, "item_id": row[0], "counts": [["d", 3]]}),
             (ReceivedItem, {"item_id": row[0], "giver": SECOND}),

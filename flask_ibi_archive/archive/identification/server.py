@@ -35,20 +35,17 @@ from flask_ibi_archive.archive.items.tables import Base, Item, ReservationRow
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.archive.service import problems
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import record as records
 from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
-from flask_ibi_archive.server.web.requests import current_archive, user_address
+from flask_ibi_archive.server.web.requests import current_archive
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-#: The maximum number of requests with a key in a minute.
-RATE = 600
 #: The largest number of identifiers in a request, and in a part of a list.
 MAX_COUNT = 1000
 #: The largest number of bytes in the body of a request.
@@ -452,21 +449,15 @@ def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Respo
 
 
 def _authenticate(archive: Archive) -> sa.Row[Any]:
-    """Return the row of the key of the request, and count the request.
+    """Return the row of the key of the request.
 
-    :raises Problem: 401 if there is no right key; 429 if the rate limit is reached.
+    :raises Problem: 401 if there is no right key.
     """
-    bearer = problems.read_bearer()
-    now, realm = archive.clock(), 'Bearer realm="identifiers"'
+    bearer, realm = problems.read_bearer(), 'Bearer realm="identifiers"'
     if not bearer:
         text = "send the key in the header Authorization: Bearer KEY"
         raise problems.Problem(401, text, WWW_Authenticate=realm)
-    key = find_key(archive.database, archive.served().id, bearer, now)
-    if key is None:
-        limit = group_sender(user_address()), problems.WRONG_KEYS, "requests with wrong keys"
-    else:
-        limit = f"key {key.id}", RATE, "requests"
-    problems.count_request(archive.database, *limit, now)
+    key = find_key(archive.database, archive.served().id, bearer, archive.clock())
     if key is None:
         text = (
             "the key is unknown, revoked or expired; ask the administrator of the Archive for one"

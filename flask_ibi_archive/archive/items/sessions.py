@@ -21,7 +21,6 @@ from sqlalchemy.orm import (
 
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.errors import ConfigError, StorageError
-from flask_ibi_archive.server.config import NoDatabaseYet
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.engines import is_in_memory
 from flask_ibi_archive.signals import Notice, Notifier
@@ -98,8 +97,7 @@ class HostSession:
     def find_uri(self) -> str:
         """Return the URL of the database. Call this in the application context of the host.
 
-        :raises NoDatabaseYet: if the session has no database.
-        :raises ConfigError: if other connections cannot open the database.
+        :raises ConfigError: if the session has no database, or if other connections cannot open it.
         """
         try:
             session = self._get_session()
@@ -108,11 +106,11 @@ class HostSession:
             bind = session.get_bind(**self._bind)
         except (SQLAlchemyError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise NoDatabaseYet(
+            raise ConfigError(
                 "session",
                 "bound to no database yet",
                 "a session that is bound to a database; with Flask-SQLAlchemy, call "
-                f"db.init_app(app) ({reason})",
+                f"db.init_app(app) before ibi.init_app(app) ({reason})",
             ) from error
         if bind.get_execution_options().get("schema_translate_map"):
             raise ConfigError(

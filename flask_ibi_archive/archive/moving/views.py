@@ -17,10 +17,9 @@ from flask_ibi_archive.archive.moving import offers, switching
 from flask_ibi_archive.archive.moving.offers import StoredOffer
 from flask_ibi_archive.archive.service import problems
 from flask_ibi_archive.archive.service.downloads import send_content
-from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.records import offer_messages as messages
 from flask_ibi_archive.core.records.values import FieldError, quoted
-from flask_ibi_archive.server.web.requests import current_archive, user_address
+from flask_ibi_archive.server.web.requests import current_archive
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -78,14 +77,10 @@ def _answer(public_id: str, method: str, answer: Answer, is_open: bool = True) -
 def _authenticate(archive: Archive, public_id: str) -> StoredOffer:
     """Return the offer whose secret is in the request.
 
-    :raises Problem: 401 if there is no such offer; 429 if there were too many such requests.
+    :raises Problem: 401 if there is no such offer.
     """
     offer = offers.find_offer(archive, public_id, problems.read_bearer())
     if offer is None:
-        sender, reason = group_sender(user_address()), "requests with wrong secrets"
-        problems.count_request(
-            archive.database, sender, problems.WRONG_KEYS, reason, archive.clock()
-        )
         raise problems.Problem(
             401,
             "there is no such offer, or the secret is wrong; send the secret of the offer in the "

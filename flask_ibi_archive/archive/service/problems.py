@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 from flask import Response, current_app, jsonify, request
-from sqlalchemy import BigInteger, CheckConstraint, String, delete, select
-from sqlalchemy.orm import Mapped, mapped_column
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
-from flask_ibi_archive.archive.items.tables import Base
 from flask_ibi_archive.core.records.record import read_json
 from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import (
@@ -23,64 +19,7 @@ from flask_ibi_archive.errors import (
     StorageError,
     UnknownItem,
 )
-from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import insert_or_update
 from flask_ibi_archive.server.web.responses import RETRY_AFTER, summarise_error
-
-
-class RequestCount(Base):
-    """The number of requests in one minute that count for one rate limit."""
-
-    __tablename__ = "ibi_request_count"
-    __table_args__ = (CheckConstraint("requests > 0", name="ck_ibi_request_count_requests"),)
-
-    #: Whose requests are counted: a key, or a network that sends wrong keys.
-    sender: Mapped[str] = mapped_column(String(64), primary_key=True)
-    #: The number of the minute since 1970 (UTC).
-    minute: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    requests: Mapped[int] = mapped_column(BigInteger)
-
-
-# --- request counts ----------------------------------------------------------------------------
-
-
-#: The maximum number of wrong keys and secrets in a minute from one network.
-WRONG_KEYS = 10
-
-
-def count_request(database: Database, sender: str, limit: int, reason: str, now: datetime) -> None:
-    """Count a request of a sender, unless the rate limit of the sender is reached.
-
-    The requests to all processes are counted together. A refused request writes nothing.
-
-    :param sender: whose requests are counted, such as ``key 7`` or a network.
-    :param limit: the maximum number of requests in a minute.
-    :param reason: which requests are limited, for the message.
-    :raises Problem: 429 if the limit is reached.
-    """
-    second = int(now.timestamp())
-    minute = second // 60
-    key = {"sender": sender, "minute": minute}
-    counted = select(RequestCount.requests).filter_by(**key)
-    requests = database.read(lambda connection: connection.scalar(counted)) or 0
-    if requests < limit:
-        with database.writing() as connection:
-            first = insert_or_update(connection, RequestCount).values(**key, requests=1)
-            statement = first.on_conflict_do_update(
-                index_elements=[*key],
-                set_={"requests": RequestCount.requests + 1},
-                where=RequestCount.requests < limit,
-            )
-            requests = connection.scalar(statement.returning(RequestCount.requests))
-            if requests == 1:
-                connection.execute(delete(RequestCount).where(RequestCount.minute < minute - 1))
-        if requests is not None:
-            return
-    wait = 60 - second % 60
-    raise Problem(429, f"too many {reason}; try again in {wait} s", Retry_After=wait)
-
-
-# --- problems ----------------------------------------------------------------------------------
 
 
 class Problem(Exception):

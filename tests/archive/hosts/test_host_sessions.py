@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, appcontext_pushed
+from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import create_engine, func, insert, make_url, select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
-from support.archives import SERVICE, archive_of, close, configure
-from support.commands import command
 from support.host_app import Host, Thesis
 from support.operations import DUBLIN_CORE, dump, record_of
 
@@ -195,10 +193,11 @@ def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     [
         (lambda: scoped_session(sessionmaker(create_engine("sqlite://"))), "SQLite file"),
         (lambda: scoped_session(sessionmaker()), "bound to a database"),
+        (lambda: SQLAlchemy().session, r"call db.init_app\(app\) before ibi.init_app\(app\)"),
         (SQLAlchemy, "its attribute session, such as db.session"),
         (lambda: lambda: None, "a scoped_session"),
     ],
-    ids=["memory", "unbound", "db", "nothing"],
+    ids=["memory", "unbound", "too early", "db", "nothing"],
 )
 def test_a_session_that_will_not_do_stops_the_start(
     tmp_path: Path, source: Callable[[], Any], advice: str
@@ -206,28 +205,7 @@ def test_a_session_that_will_not_do_stops_the_start(
     app = Flask("host", instance_path=str(tmp_path))
     app.config.update(SECRET_KEY="a secret for tests", IBI_ARCHIVE_ADDRESS="a.br")
     with pytest.raises(ConfigError, match=advice):
-        # a session without a database may get one until the Archive is used
-        archive_of(IBIArchive(app, session=source()) and app)
-
-
-def test_an_archive_may_precede_the_database(uri: str, tmp_path: Path) -> None:
-    app, db = Flask("host", instance_path=str(tmp_path / "instance")), SQLAlchemy()
-    configure(app, uri, tmp_path, SQLALCHEMY_DATABASE_URI=uri)
-    ibi = IBIArchive(session=db.session)
-    ibi.init_app(app)
-    with app.app_context():
-        pass  # another extension may need a context before the database is known
-    db.init_app(app)
-    assert command(app, "init").data == f"{SERVICE}\n"
-    with app.app_context():
-        item = ibi.archive.deposit(title="Report")
-        db.session.commit()
-        assert ibi.archive.get(item.rep) is not None
-        db.session.remove()
-        db.engine.dispose()
-    assert app.test_client().get(f"/col/{item.rep}/").status_code == 200
-    assert not list(appcontext_pushed.receivers_for(app))
-    close(app)
+        IBIArchive(app, session=source())
 
 
 @pytest.mark.postgresql
@@ -284,7 +262,7 @@ def test_a_database_other_than_that_of_the_session_stops_the_start(
     )
     engine = create_engine(bound.replace("postgresql:", "postgresql+psycopg:"))
     with pytest.raises(StartError) as refused:
-        archive_of(IBIArchive(app, session=scoped_session(sessionmaker(engine))) and app)
+        IBIArchive(app, session=scoped_session(sessionmaker(engine)))
     assert str(refused.value) == (
         f"IBI_DATABASE_URI is {hide_password(given)!r}; it should be unset, or the URL of the "
         f"session's database: {hide_password(bound.replace('postgresql:', 'postgresql+psycopg:'))}"

@@ -25,7 +25,6 @@ from sqlalchemy import (
     inspect,
     text,
 )
-from support.archives import archive_of
 from support.commands import command
 from support.host_app import HostApp
 
@@ -274,7 +273,7 @@ def test_a_bind_without_a_session_or_beside_a_url_stops_the_start(uri: str, tmp_
         if config:
             db.init_app(app)
         with pytest.raises(ConfigError) as refused:
-            archive_of(IBIArchive(app, session=db.session if session else None) and app)
+            IBIArchive(app, session=db.session if session else None)
         return str(refused.value)
 
     binds = {"archive": f"sqlite:///{tmp_path}/a"}

@@ -1,4 +1,4 @@
-"""Keys of programs: their commands, scopes and rate limits; nobody learns which keys exist."""
+"""Keys of programs: their commands and scopes; nobody learns which keys exist."""
 
 from __future__ import annotations
 
@@ -18,15 +18,8 @@ from sqlalchemy import select, text
 from support.archives import archive_of
 from support.statements import count_statements
 
-from flask_ibi_archive.archive.identification import server
 from flask_ibi_archive.archive.identification.keys import ApiKey, create_key, list_keys, revoke_key
 from flask_ibi_archive.archive.identification.server import IssuedIdentifier
-from flask_ibi_archive.archive.service.problems import (
-    WRONG_KEYS,
-    Problem,
-    RequestCount,
-    count_request,
-)
 
 from .conftest import Program
 
@@ -149,8 +142,6 @@ def test_revoked_expired_and_unknown_keys_are_refused_alike(
         answers.add((answer.status_code, answer.text))
 
     for program in (unknown, revoked, expired):
-        with archive.database.writing() as connection:
-            connection.execute(RequestCount.__table__.delete())
         executed = count_statements(served_app, partial(ask, program))
         statements.add(re.sub("[0-9]+", "0", " ".join(executed)))
     assert len(statements) == len(answers) == 1
@@ -166,55 +157,6 @@ def test_the_key_of_another_archive_of_the_database_is_unknown(
     archive_of(other).init()
     assert Program(other.test_client(), program.key)("GET").status_code == 401
     assert program("GET").status_code == 200
-
-
-# --- rate limits ---------------------------------------------------------------------------------
-
-
-def test_the_requests_with_a_key_are_limited(
-    new_program: Callable[..., Program], clock: list[datetime], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "RATE", 3)
-    slow, other = new_program("slow"), new_program("other")
-    assert [slow("POST").status_code for _ in range(4)] == [201, 201, 201, 429]
-    refused = slow("GET")
-    assert refused.headers["Retry-After"] == "30"
-    assert refused.json["detail"] == "too many requests; try again in 30 s"
-    assert other("GET").status_code == 200
-    clock[0] += timedelta(seconds=30)
-    assert slow("GET").status_code == 200
-
-
-@pytest.mark.postgresql
-def test_simultaneous_requests_together_never_exceed_the_limit(served_app: Flask) -> None:
-    database = archive_of(served_app).database
-
-    def send(number: int) -> bool:
-        try:
-            count_request(database, "key 1", 20, "requests", NOON)
-        except Problem:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(send, range(40))).count(True) == 20
-
-
-def test_wrong_keys_are_limited_and_right_ones_are_not(
-    served_app: Flask, program: Program, clock: list[datetime]
-) -> None:
-    wrong = Program(served_app.test_client(), "ibi_wrong")
-    statuses = [wrong("GET").status_code for _ in range(WRONG_KEYS + 3)]
-    assert statuses == [401] * WRONG_KEYS + [429] * 3
-    with archive_of(served_app).database.reading() as connection:
-        counted = connection.execute(select(RequestCount.sender, RequestCount.requests)).all()
-    assert [tuple(row) for row in counted] == [("127.0.0.1", WRONG_KEYS)]
-    assert program("POST").status_code == 201
-    for _ in range(3):
-        clock[0] += timedelta(minutes=1)
-        assert wrong("GET").status_code == 401
-    with archive_of(served_app).database.reading() as connection:
-        assert len(connection.execute(select(RequestCount.minute)).all()) <= 3  # of two minutes
 
 
 # --- secrets -------------------------------------------------------------------------------------

@@ -18,8 +18,6 @@ from support.operations import record_of
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.moving.offers import Offer
-from flask_ibi_archive.archive.service import problems
-from flask_ibi_archive.archive.service.problems import WRONG_KEYS
 from flask_ibi_archive.core.records import offer_messages as messages
 from flask_ibi_archive.core.records.record import AccessRule, MetadataItem
 
@@ -257,9 +255,8 @@ def test_a_wrong_request_is_answered_with_a_problem(archive: Archive, offer: Mak
 
 @pytest.mark.rule("MV-1")
 def test_a_wrong_secret_and_an_unknown_offer_have_the_same_answer(
-    archive: Archive, offer: Make, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, offer: Make
 ) -> None:
-    monkeypatch.setattr(problems, "WRONG_KEYS", 10**9)
     taker = offer(deposit(archive, "On rain", "a.txt"))
     answers = [
         taker.client.open(
@@ -274,17 +271,6 @@ def test_a_wrong_secret_and_an_unknown_offer_have_the_same_answer(
     assert {answer.status_code for answer in answers} == {401}
     assert len({answer.data for answer in answers}) == 1
     assert {answer.headers["WWW-Authenticate"] for answer in answers} == {'Bearer realm="offers"'}
-
-
-def test_wrong_secrets_are_limited_and_right_ones_are_not(
-    archive: Archive, offer: Make, clock: list[datetime]
-) -> None:
-    taker = offer(deposit(archive, "On rain"))
-    wrong = Taker(taker.client, taker.address.text, "s" * 43)
-    statuses = [wrong().status_code for _ in range(WRONG_KEYS + 2)]
-    assert statuses == [401] * WRONG_KEYS + [429] * 2
-    assert taker().status_code == 200
-    assert wrong().headers["Retry-After"] == "60"
 
 
 def test_other_archives_of_the_database_do_not_know_the_offer(
