@@ -206,13 +206,24 @@ def test_a_long_list_has_several_pages_that_keep_the_search(
     assert 'rel="prev"' in page
 
 
-def test_drafts_are_the_reserved_identifiers(archive: Archive, librarian: Librarian) -> None:
-    used, free = archive.reserve(note="Rain"), archive.reserve(note="Thesis of Ana Silva")
-    archive.deposit(title="Rain", reserved=used)
+def test_a_draft_is_reserved_and_then_released_or_deposited(
+    archive: Archive, librarian: Librarian
+) -> None:
+    for note in ("Fog", "Thesis of Ana Silva", ""):
+        assert librarian.send("", reserve="1", note=note).status_code == 303
+    [fog, thesis, unnamed] = archive.reservations()
     drafts = librarian.section("Drafts")
+    assert [one.ibip in drafts for one in (fog, thesis, unnamed)] == [True] * 3
     assert "Thesis of Ana Silva" in drafts
-    assert free.ibip in drafts
-    assert used.ibip not in drafts
+    response = librarian.send("", release=fog.ibip, ibi_token="")
+    assert response.status_code == 422
+    assert len(archive.reservations()) == 3
+    assert librarian.send("", release=fog.ibip).status_code == 303
+    assert "already released" in librarian.send("", release=fog.ibip).text
+    assert librarian.send(f"?new=book&draft={thesis.ibip}", title="Rain").status_code == 303
+    assert archive.get(thesis.rep).title == "Rain"  # type: ignore[union-attr]
+    drafts = librarian.section("Drafts")
+    assert [one.ibip in drafts for one in (fog, thesis, unnamed)] == [False, False, True]
 
 
 def test_the_number_of_statements_does_not_depend_on_the_number_of_items(
@@ -258,7 +269,7 @@ def test_an_item_is_withdrawn_with_a_reason(
     assert old.metadata is not None
     assert new.metadata is None
     # items that have no form say why
-    assert "This item was removed" in librarian.get(f"?withdraw={thesis}", 409)
+    assert "This item was removed" in librarian.get(f"?withdraw={thesis}", 410)
     for text in (rep(9), "x", archive.served().service_ibi):
         assert "No item of this Archive" in librarian.get(f"?withdraw={text}", 404)
 
@@ -420,6 +431,7 @@ def test_an_edit_keeps_what_the_form_does_not_change(
         "submitted": "01/2018",
         "grants": "\n2",
         "place": "Cachoeira Paulista",
+        "publisher": "INPE",
         "same_as": "hdl:20.500.12345/678",
         "translated_title(pt)": "A chuva",
     }
@@ -447,6 +459,31 @@ def test_an_edit_keeps_what_the_form_does_not_change(
         name: expected[name] for name in expected if name != "related"
     }
     assert after["same_as"] == ["doi:10.1000/1", "hdl:20.500.12345/678"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("SILVA, Ana Maria", {"affiliations": ["INPE"], "lattes": "1234567890123456"}),
+        ("Silva, Antonio", {"affiliations": ["USP"]}),
+        ("Souza, A. (0000-0002-1825-0097)", {"affiliations": ["USP"]}),
+        ("Silva, A.", {}),  # it may be either person
+        ("Souza, Ana", {}),
+    ],
+)
+def test_a_person_whose_name_is_written_otherwise_keeps_what_the_line_does_not_show(
+    archive: Archive, librarian: Librarian, line: str, kept: dict[str, Any]
+) -> None:
+    creators = [
+        {"name": "Silva, Ana", "affiliations": ["INPE"], "lattes": "1234567890123456"},
+        {"name": "Silva, Antonio", "affiliations": ["USP"], "orcid": "0000-0002-1825-0097"},
+    ]
+    ibi = archive.deposit(title="Rain", creators=creators).ibi
+    assert librarian.send(f"?edit={ibi}", creators=line).status_code == 303
+    [creator] = fields_of(archive, ibi)["metadata"]["work"]["creators"]
+    name, _, orcid = line.partition(" (")
+    named = {"name": name, **kept, **({"orcid": orcid[:-1]} if orcid else {})}
+    assert creator == (named if len(named) > 1 else name)
 
 
 def fields_of(archive: Archive, ibi: str) -> dict[str, Any]:
@@ -478,14 +515,6 @@ def test_a_form_that_was_open_while_the_item_changed_is_refused(
     assert response.status_code == 422
     assert "changed in the meantime" in response.text
     assert archive.get(thesis).title == "Rain"  # type: ignore[union-attr]
-
-
-def test_a_draft_becomes_an_item(archive: Archive, librarian: Librarian) -> None:
-    draft = archive.reserve(note="Thesis of Ana Silva")
-    assert f"draft={draft.ibip}" in librarian.section("Drafts")
-    assert librarian.send(f"?new=book&draft={draft.ibip}", title="Rain").status_code == 303
-    assert archive.get(draft.rep).title == "Rain"  # type: ignore[union-attr]
-    assert "Drafts" not in librarian.get()
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -536,7 +565,7 @@ def test_a_spreadsheet_is_checked_first_and_imported_with_a_second_button(
     assert "<dd>1</dd>" in response.text
     assert "Nothing was imported yet." in response.text
     assert list(archive.find()) == []
-    second = read_fields(unescape(response.text))
+    second = read_fields(unescape(response.text)) | {"import": "1"}
     # the upload of another user, and a wrong one, are not imported
     for wrong in (second["upload"] + "x", ""):
         form = second | {"upload": wrong}
@@ -563,15 +592,28 @@ def test_the_report_names_rows_and_columns(archive: Archive, librarian: Libraria
     response = librarian.send("?import=1&lang=pt", **upload(TABLE.replace("instituição", "issn")))
     assert "<strong>linha 2, issn</strong>: &#39;INPE&#39; não é um ISSN como" in response.text
     assert 'name="upload"' in response.text
-    unknown = TABLE.replace("autor", "x")
-    assert "the column is unknown" in librarian.send("?import=1", **upload(unknown)).text
-    response = librarian.send("?import=1", **upload(unknown), ignored="x")
-    assert 'name="upload"' in response.text
     names = ("x.ods", "..", "\x00.csv", f"{'x' * 300}.csv")
     unread = [upload(TABLE, name) for name in names]
     for wrong in ({}, *unread, {**upload(), "ibi_token": ""}):
         assert librarian.send("?import=1", **wrong).status_code == 422
     assert list(archive.find()) == []
+
+
+def test_unknown_columns_get_a_field_or_are_left_out(
+    archive: Archive, librarian: Librarian
+) -> None:
+    table = TABLE.replace("título", "Obra").replace("instituição", "x")
+    page = librarian.send("?import=1", **upload(table)).text
+    assert "the column is unknown" in page
+    assert re.findall('name="column" value="([^"]+)"', page) == ["Obra", "x"]
+    assert 'name="import"' not in page
+    form = {**read_fields(unescape(page)), "column": ["Obra", "x"], "field": ["title", ""]}
+    page = librarian.client.post("/care?import=1", data=form).text
+    assert '<option value="title" selected>Title</option>' in page
+    assert list(archive.find()) == []
+    form |= {"import": "1"}
+    assert librarian.client.post("/care?import=1", data=form).status_code == 303
+    assert [item.title for item in archive.find()] == ["Chuva"]
 
 
 # --- checks --------------------------------------------------------------------------------------
@@ -582,18 +624,18 @@ def test_files_are_checked_now_unless_they_are_too_many(
 ) -> None:
     for name in ("a", "b"):
         ibi = archive.deposit(title="Rain", files=[(f"{name}.csv", BytesIO(name.encode()))]).ibi
-    assert "Send it again." in librarian.send("", check="files", ibi_token="").text
+    assert "Send it again." in librarian.send("", check_files="0", ibi_token="").text
     assert "have not been checked" in librarian.section("Damaged files")
-    assert librarian.send("", check="files").status_code == 303
+    assert librarian.send("", check_files="0").status_code == 303
     assert "0 files are damaged." in librarian.section("Damaged files")
     Path(str(archive.get(ibi).record.files[0].source)).unlink()  # type: ignore[union-attr]
     monkeypatch.setattr(module, "CHECK_SECONDS", -1)
-    response = librarian.send("", check="files")
+    response = librarian.send("", check_files="0")
     page = librarian.section("Damaged files", response.location.removeprefix("/care"))
     assert "too many to check" in page
     assert "0 files are damaged." in page
     monkeypatch.setattr(module, "CHECK_SECONDS", 60)
-    librarian.send("", check="files")
+    librarian.send("", check_files="0")
     assert "b.csv" in librarian.section("Damaged files")
 
 
@@ -604,12 +646,11 @@ def test_links_are_checked_now_in_parts(
     urls = [f"http://127.0.0.1:1/{number}.pdf" for number in range(3)]
     files = [FileRecord(f"{number}.pdf", url) for number, url in enumerate(urls)]
     ibi = archive.deposit(title="Rain", files=files).ibi
-    page = librarian.send("", check="links").text
+    page = librarian.send("", check_links="0").text
     assert [url in page for url in urls] == [True, True, False]
     assert "2 of 3 links were checked." in page
-    page = librarian.client.post(
-        "/care", data=read_fields(unescape(page)) | {"check": "links"}
-    ).text
+    form = read_fields(unescape(page)) | {"check_links": "2"}
+    page = librarian.client.post("/care", data=form).text
     assert [url in page for url in urls] == [False, False, True]
     assert f"files={archive.get(ibi).rep}" in page  # type: ignore[union-attr]
     assert "Check the next links" not in page

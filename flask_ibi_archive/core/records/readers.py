@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import sha256
@@ -377,12 +377,14 @@ class WorksFile:
     :param is_strict: whether each wrong value is an error; otherwise :func:`leave_out_wrong` leaves
         out those that are secondary.
     :param delimiter: what separates the cells of a table, in this file and in answers to it.
+    :param unknown: the columns of a table whose names are not known.
     """
 
     entries: Iterable[Entry]
     names: Mapping[str, str] = field(default_factory=dict)
     is_strict: bool = False
     delimiter: str = ","
+    unknown: Sequence[str] = ()
 
 
 def leave_out_wrong(data: dict[str, Any]) -> Iterator[FieldError]:
@@ -504,23 +506,23 @@ def read_csv(
     except csv.Error as error:
         raise FieldError("", f"the first row is not CSV: {error}") from error
     found, errors = _find_columns(header, columns or {}, ignored)
-    if not any(column and column.field == "title" for column in found):
-        raise (
-            errors[0]
-            if errors
-            else FieldError("", _("the table has no column title; name it with --map title=COLUMN"))
-        )
+    has_title = any(column and column.field == "title" for column in found)
+    if not (has_title or errors):
+        raise FieldError("", _("the table has no column title; name it with --map title=COLUMN"))
     named = [(name, column) for name, column in zip(header, found, strict=True) if column]
 
     def read() -> Iterator[Entry]:
         if errors:
             yield Entry(_("row {number}", number=1), errors=tuple(errors))
+        if not has_title:
+            return
         orders = _find_orders(_number(rows), header, found, dates)
         __, again = _open(iter(lines), columns or {})
         next(again, None)
         yield from _read_rows(_number(again), header, found, separator, orders)
 
-    return WorksFile(read(), name_fields(named), delimiter=delimiter)
+    unknown = [name for name in header if name and find_column(name) is None]
+    return WorksFile(read(), name_fields(named), delimiter=delimiter, unknown=unknown)
 
 
 def _open(lines: Iterator[str], columns: Mapping[str, str]) -> tuple[str, Iterator[list[str]]]:
