@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from flask import Flask
 from hypothesis import HealthCheck, settings
+from jinja2 import FileSystemBytecodeCache
 from pytest_httpserver import HTTPServer
+from sqlalchemy import Connection, Engine, event
 from support.archives import archive_of, close, initialise, make_app
-from support.compiled import share_compiled
 from support.databases import BACKENDS, new_database
 from support.far import Far
 
@@ -46,7 +48,29 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # to compile for each app takes a third of the time
-share_compiled()
+_folder = TemporaryDirectory()
+_cache = FileSystemBytecodeCache(_folder.name)
+Flask.jinja_options = {**Flask.jinja_options, "bytecode_cache": _cache}
+
+
+class Statements(dict[Any, Any]):
+    """Compiled statements by the kind of their dialect, which all engines of a process share."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get((type(key[0]), *key[1:]), default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__((type(key[0]), *key[1:]), value)
+
+
+_compiled = Statements()
+
+
+@event.listens_for(Engine, "engine_connect")
+def share_statements(connection: Connection) -> None:
+    """Let engines share what they compile."""
+    connection.execution_options(compiled_cache=_compiled)
+
 
 # a slow machine is not a failure; .ci/full tries six times as many examples in slow tests
 for profile, examples in (("quick", 16), ("thorough", 100)):
