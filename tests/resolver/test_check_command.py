@@ -8,10 +8,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, Response
 from sqlalchemy import insert, update
 from support.commands import Outcome, command
-from support.loopback import nobody, says, serving
+from support.loopback import nobody, serving
 from support.registries import KEY, NOON, SERVICE, a_registry, a_request, included
 
 from flask_ibi_archive.resolver import IBIResolver
@@ -219,7 +219,7 @@ def test_check_reports_an_address_without_a_resolver(new_resolver: NewResolver) 
         ok, text = findings(run(app, "check"))["address"]
     assert not ok
     assert "check that SERVER_NAME is correct" in text
-    with serving(says("another", 404)) as address:
+    with serving(Response("another", 404)) as address:
         ok, text = findings(run(new_resolver(SERVER_NAME=address), "check"))["address"]
     assert not ok
     assert "answers with status 404 instead of 200" in text

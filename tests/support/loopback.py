@@ -1,21 +1,18 @@
-"""Servers on loopback: a resolver that stores its queries, and a server that sends any bytes."""
+"""Servers on loopback: of a WSGI app, or of any bytes."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
 import pytest
-import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from flask_ibi_archive.core.protocol.hosts import parse_inner_hosts
-from flask_ibi_archive.core.protocol.pairs import decode_query_string
 
 #: The timeout in seconds for events that must happen; a test fails after it.
 PATIENCE = 300
@@ -75,44 +72,6 @@ def free_ports(number: int = 1) -> int:
                 continue
             return port
     pytest.fail("no three consecutive ports are free")
-
-
-class Resolver:
-    """A WSGI app that replaces a resolver and stores each query.
-
-    :param answer: returns status, headers and body for the pairs of a query.
-    """
-
-    def __init__(self, answer: Callable[[dict[str, str]], tuple[int, dict[str, str], str]]) -> None:
-        self.answer = answer
-        self.asked: SimpleQueue[str] = SimpleQueue()
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Answer a request."""
-        query = environ["QUERY_STRING"]
-        status, headers, body = self.answer(dict(decode_query_string(query)))
-        start_response(f"{status} -", [("Content-Type", "text/plain"), *headers.items()])
-        self.asked.put(query)
-        return [body.encode()]
-
-
-def says(body: str, status: int = 200, **headers: str) -> Resolver:
-    """Return a resolver that always sends the same answer."""
-    return Resolver(lambda pairs: (status, headers, body))
-
-
-def includes(pairs: dict[str, str]) -> tuple[int, dict[str, str], str]:
-    """Answer an inclusion request as a resolver, after calling the Archive back ([R] 5.2)."""
-    if pairs.get("servicesubject") == "exclusionRequest":
-        return 200, {}, EXCLUDED
-    url = f"http://{pairs['archiveaddress']}/{pairs['archiveserviceibi']}"
-    try:
-        back = requests.get(
-            f"{url}?servicesubject=inclusionConfirmationRequest", timeout=PATIENCE
-        ).text
-    except requests.RequestException:
-        back = ""
-    return 200, {}, SUCCESSFUL if back == "confirmation yes" else UNSUCCESSFUL
 
 
 @contextmanager

@@ -11,23 +11,23 @@ from threading import Event
 from typing import Any
 
 import pytest
+import requests
 from flask import Flask
 from support.archives import archive_of
 from support.loopback import (
     EXCLUDED,
+    PATIENCE,
     SUCCESSFUL,
     UNSUCCESSFUL,
     Later,
-    Resolver,
     drips,
-    includes,
     nobody,
     raw,
-    says,
     sends,
     serving,
 )
 from support.vectors import load
+from werkzeug import Request, Response
 
 from flask_ibi_archive.archive.joining import registration
 from flask_ibi_archive.core.protocol.inclusion import (
@@ -280,13 +280,27 @@ def test_a_copy_of_the_database_sends_nothing_without_the_option_moved(
 # --- over the network ----------------------------------------------------------------------------
 
 
+@Request.application
+def including(request: Request) -> Response:
+    """Answer as a resolver, after calling the Archive back ([R] 5.2)."""
+    if request.args["servicesubject"] == EXCLUSION_REQUEST:
+        return Response(EXCLUDED)
+    url = "http://{archiveaddress}/{archiveserviceibi}".format_map(request.args)
+    query = "servicesubject=inclusionConfirmationRequest"
+    try:
+        back = requests.get(f"{url}?{query}", timeout=PATIENCE).text
+    except requests.RequestException:
+        back = ""
+    return Response(SUCCESSFUL if back == "confirmation yes" else UNSUCCESSFUL)
+
+
 @pytest.mark.rule("R5-12")
 def test_the_resolver_calls_back_and_confirms_a_running_archive(
     new_archive: NewApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
-    place, resolver = Later(), Resolver(includes)
-    with nobody() as silent, serving(place) as address, serving(resolver) as far:
+    place = Later()
+    with nobody() as silent, serving(place) as address, serving(including) as far:
         settings = {
             "IBI_MINT_HOST": "mtc-m18.sid.inpe.br",
             "IBI_RESOLVER_URL": f"http://{far}/J8LNKB5R7W/3FUQHC5",
@@ -310,10 +324,12 @@ done = Event()
 ECHO = f"{KEY} you sent {KEY}"
 LEAKS: dict[str, Callable[[], Any]] = {
     "nobody": nobody,
-    "alert": lambda: serving(says(f"alert {{{'x' * 190} {ECHO}}}", 403)),
-    "redirect": lambda: serving(says("", 302, Location=f"http://x/{KEY}?registrationkey={KEY}")),
-    "page": lambda: serving(says(f"<html>{KEY}")),
-    "success": lambda: serving(says(f"notice {{{KEY}}} {SUCCESSFUL}")),
+    "alert": lambda: serving(Response(f"alert {{{'x' * 190} {ECHO}}}", 403)),
+    "redirect": lambda: serving(
+        Response("", 302, {"Location": f"http://x/{KEY}?registrationkey={KEY}"})
+    ),
+    "page": lambda: serving(Response(f"<html>{KEY}")),
+    "success": lambda: serving(Response(f"notice {{{KEY}}} {SUCCESSFUL}")),
     "cut off": lambda: raw(sends(HEAD + b"Content-Length: 90\r\n\r\n" + KEY.encode())),
     "header": lambda: raw(sends(HEAD + b"Content-Encoding: " + KEY.encode() + b"\r\n\r\n")),
     "slow": lambda: raw(drips(b"", done)),

@@ -15,7 +15,8 @@ import pytest
 import requests
 import responses
 import urllib3
-from support.loopback import LOOPBACK, drips, nobody, raw, says, sends, serving
+from support.loopback import LOOPBACK, drips, nobody, raw, sends, serving
+from werkzeug import Request, Response
 
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
@@ -59,13 +60,19 @@ def all_texts_of(error: BaseException) -> str:
 
 
 def test_a_query_arrives_unchanged() -> None:
-    resolver = says("confirmation yes")
+    asked: list[bytes] = []
+
+    @Request.application
+    def resolver(request: Request) -> Response:
+        asked.append(request.query_string)
+        return Response("confirmation yes", content_type="text/plain")
+
     query = "a=x%20y&b=%3F%2B%7C%22&c=Relat%F3rio&d=/:@!(),;'&e=a%40b"
     with serving(resolver) as address:
         answer = fetch(
             f"http://{address}/J8LNKB5R7W", query, seconds=20, limit=100, inner_hosts=LOOPBACK
         )
-    assert resolver.asked.get() == query
+    assert asked == [query.encode()]
     assert (answer.status, answer.text, answer.complete) == (200, "confirmation yes", True)
     assert answer.headers["content-type"] == "text/plain"
 
@@ -73,11 +80,9 @@ def test_a_query_arrives_unchanged() -> None:
 def test_every_status_is_a_response_and_no_redirect_is_followed() -> None:
     for status in (201, 204, 302, 304, 404, 503):
         body = "" if status in (204, 304) else "no"
-        resolver = says(body, status, Location="http://[x:y]/?z#")
-        with serving(resolver) as address:
+        # nobody can follow the redirect
+        with serving(Response(body, status, {"Location": "http://x.invalid/"})) as address:
             assert get(address).status == status
-        resolver.asked.get()
-        assert resolver.asked.empty(), status
 
 
 def test_no_more_than_the_limit_is_read() -> None:
@@ -197,8 +202,8 @@ def test_a_look_up_that_does_not_end_takes_too_long(monkeypatch: pytest.MonkeyPa
 
 FAILURES: list[Callable[[], AbstractContextManager[str]]] = [
     nobody,
-    lambda: serving(says("", 302, Location=f"http://x/?{SECRET}")),
-    lambda: serving(says("confirmation yes")),
+    lambda: serving(Response("", 302, {"Location": f"http://x/?{SECRET}"})),
+    lambda: serving(Response("confirmation yes")),
     *(lambda case=case: raw(sends(case[0])) for case in INCOMPLETE),  # type: ignore[misc]
 ]
 
