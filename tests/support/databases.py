@@ -10,12 +10,22 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from datetime import date, datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    MetaData,
+    create_engine,
+    insert,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.exc import OperationalError
 
 from flask_ibi_archive.server.database import migrate
@@ -111,6 +121,27 @@ def read_only(uri: str) -> str:
         return f"sqlite:///file:{url.database}?mode=ro&uri=true"
     options = f"{url.query.get('options', '')} -cdefault_transaction_read_only=on"
     return url.update_query_dict({"options": options}).render_as_string(hide_password=False)
+
+
+#: A value for each type of columns; texts have another one.
+VALUES: dict[str, Any] = {
+    **dict.fromkeys(("BIGINT", "INTEGER", "SMALLINT"), 1),
+    **{"BOOLEAN": False, "JSON": [], "DATE": date(2024, 2, 29)},
+    "DATETIME": datetime(2024, 2, 29, 23, 59, 59, 123456, timezone.utc),
+}
+
+
+def fill_tables(connection: Connection, metadata: MetaData, **values: Any) -> None:
+    """Insert a row into each empty table; all ids are 1.
+
+    :param values: other values of columns.
+    """
+    for table in metadata.sorted_tables:
+        if connection.execute(select(table).limit(1)).first() is None:
+            needed = [one for one in table.c if not (one.nullable or one.server_default)]
+            row = {one.name: VALUES.get(str(one.type), "Data") for one in needed}
+            row |= {name: value for name, value in values.items() if name in table.c}
+            connection.execute(insert(table).values(row))
 
 
 @lru_cache

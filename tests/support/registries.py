@@ -9,8 +9,6 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, text
-
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.inclusion import INCLUSION_REQUEST, RegistrationRequest
@@ -30,28 +28,6 @@ KEY = "1234567890"
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 #: The cost of a fast hash; OpenSSL refuses less than 2**7.
 CHEAP = 2**7
-
-#: Inserts a row into each table of the document registry.
-DOCUMENTS = (
-    "INSERT INTO ibi_registry_actor (actor_id, address, email, password_hash)"
-    " VALUES ('a.br/a/2001/01.01.00.00', 'a.br:80', 'a@a.br', 'hash')",
-    "INSERT INTO ibi_registry_registration (document_id, actor_id, is_copy, is_original, location)"
-    " VALUES ('a.br/b/2001/01.01.00.00', 1, false, true, '{}')",
-    "INSERT INTO ibi_registry_identifier (identifier) VALUES ('a.br/a/2001/01.01.00.00')",
-)
-
-#: Inserts a row into each table about claims that is empty; the Archives 1 and 2 are registered.
-CLAIMS = (
-    "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",
-    "INSERT INTO ibi_resolver_followed (archive_id, key, pinned_at) VALUES (1, 'A', :now)",
-    "INSERT INTO ibi_resolver_claim"
-    " (name, archive_id, reading, item, kind, state, timestamp, since)"
-    " VALUES ('a.br/b/2001/01.01.00.00', 1, 1, '1', 1, 1, '2026-03-01T12:00:00Z', :now)",
-    "INSERT INTO ibi_resolver_refused_claim (archive_id, item, reason, refused_at)"
-    " VALUES (1, '2', 'malformed', :now)",
-    "INSERT INTO ibi_resolver_conflict (name, first_archive_id, second_archive_id, found_at)"
-    " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",
-)
 
 
 @contextmanager
@@ -155,16 +131,3 @@ def included(registry: Registry, count: int = 1) -> Sequence[int]:
         registry.register(service, KEY)
         registry.process(a_request(service_ibi=service, address=f"a{number}.example.org:80"))
     return [one.id for one in registry.list()]
-
-
-def fill_document_registry(connection: Connection) -> None:
-    """Insert a row into each table of the document registry."""
-    for statement in DOCUMENTS:
-        connection.execute(text(statement))
-
-
-def fill_claims(connection: Connection) -> None:
-    """Insert a row into each table about claims. The ids of the Archives are 1 and 2."""
-    values = {"now": NOON.isoformat(), "day": NOON.date().isoformat(), "bytes": bytes(16)}
-    for statement in CLAIMS:
-        connection.execute(text(statement), values)

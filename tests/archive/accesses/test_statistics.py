@@ -18,10 +18,9 @@ from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.accesses import acknowledge, forget_accesses, insert_accesses, set_time, stored
-from support.archives import SERVICE, archive_of, import_records, open_app
+from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records, open_app
 from support.commands import command
 from support.statements import count_statements
-from support.tables import SECOND
 from support.web import ask, rep
 
 from flask_ibi_archive.archive.accesses import rows
@@ -221,7 +220,7 @@ def test_the_counts_of_an_item_are_those_of_all_its_identifiers(app: Flask) -> N
 
 
 def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Flask]) -> None:
-    archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND)]
+    archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, FAR_SERVICE)]
     for number, archive in enumerate(archives, 1):
         archive.init()
         import_records(archive, [{"rep": rep(number)}])
