@@ -355,6 +355,5 @@ class Archive:
 
     take_acknowledgment = take_acknowledgment
     take_page_view = take_page_view
-    count_views = access_operations.count_views
     statistics = access_operations.read_statistics
     purge = access_operations.purge

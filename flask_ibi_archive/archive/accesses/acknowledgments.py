@@ -105,11 +105,10 @@ def take_page_view(
         "url": quote(to_bytes(url), safe=URL_CHARACTERS),
     }
     with archive.database.writing(rows.LOCK_TIMEOUT, COUNTING) as connection:
-        pseudonyms = rows.build_pseudonyms(connection, second, user)
-        readers = {*pseudonyms, *rows.build_pseudonyms(connection, second, user, agent)}
+        visitor = rows.build_pseudonym(connection, second, user)
+        readers = {visitor, rows.build_pseudonym(connection, second, user, agent)}
         rows.lock_visitors(connection, readers)
         if not rows.find_other_way(connection, values, readers, by_page=False):
-            visitor = rows.choose_pseudonym(connection, archive_id, pseudonyms, second)
             rows.insert_access(connection, {**values, "visitor": visitor})
 
 
@@ -145,12 +144,11 @@ def _store_access(
         "url": quote(to_bytes(url), safe=URL_CHARACTERS),
     }
     with archive.database.writing(rows.LOCK_TIMEOUT, COUNTING) as connection:
-        pseudonyms = rows.build_pseudonyms(connection, second, user, agents.reader or "")
-        readers = {*pseudonyms, *rows.build_pseudonyms(connection, second, user)}
+        visitor = rows.build_pseudonym(connection, second, user, agents.reader or "")
+        readers = {visitor, rows.build_pseudonym(connection, second, user)}
         rows.lock_visitors(connection, readers)
         if is_page and rows.find_other_way(connection, values, readers, by_page=True):
             return
-        visitor = rows.choose_pseudonym(connection, archive_id, pseudonyms, second)
         is_new = rows.insert_access(connection, {**values, "visitor": visitor})
     if not is_new:
         raise NotCounted("the URL key was used before")

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="The length of the periods in the table.",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Write CSV.")
 @json_option
-def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None:
+def stats_command(ibi: str | None, by: str, as_json: bool) -> None:
     """Show how often an item or the Archive was read.
 
     Without IBI, the accesses to all items of the Archive are counted. Views are accesses to
@@ -36,13 +35,9 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
     Example:
       flask --app example_app ibi stats 8JMKD3MGP8W/35MME4E --by year
     """
-    if as_csv and as_json:
-        raise click.UsageError("--csv and --json cannot be used together")
     statistics = get_archive().statistics(ibi, by)
     if as_json:
         write_json(statistics.to_json())
-    elif as_csv:
-        write(statistics.to_csv("\n"), nl=False)
     else:
         write_table(statistics)
 

@@ -96,8 +96,6 @@ EPOCH = date(1970, 1, 1)
 PURGING = "LOCK TABLE ibi_access IN SHARE UPDATE EXCLUSIVE MODE"
 
 NUMBERS = ("accesses", "double_clicks", "robots")
-#: The number of seconds after midnight in which the pseudonym of the day before may be used.
-CONTINUED = 3600
 #: The number of characters of a pseudonym.
 LENGTH = 16
 #: The number of characters of a User-Agent that are examined.
@@ -130,27 +128,28 @@ def insert_access(connection: sa.Connection, values: Mapping[str, Any]) -> bool:
     if access_id is None:
         return False
     second = values["second"]
+    day = get_utc_day(second)
     same = {name: values[name] for name in ("archive_id", "ibi", "visitor", "content_type")}
     others = sa.select(Access.second, Access.id).filter_by(**same, robot=False)
-    is_near = Access.second.between(second - DOUBLE_CLICK, second + DOUBLE_CLICK)
+    # the user has another pseudonym on the next day
+    first, last = start_of_day(day), start_of_day(day) + DAY - 1
+    near = max(first, second - DOUBLE_CLICK), min(last, second + DOUBLE_CLICK)
+    is_near = Access.second.between(*near)
     rows = connection.execute(others.where(is_near, Access.id != access_id))
     clicks, own = [tuple(row) for row in rows], (second, access_id)
     previous = max((click[0] for click in clicks if click < own), default=None)
     following = min((click[0] for click in clicks if click > own), default=None)
-    changes = _find_changes(second, values["robot"], previous, following)
+    numbers = _find_changes(values["robot"], previous, following)
+    counts = dict(zip(NUMBERS, numbers, strict=True))
     # The sums of the Archive come at the end, because all other accesses wait for these rows.
     tables: tuple[Any, ...] = (AccessCount.__table__, ArchiveAccessCount.__table__)
     for table in tables:
         key = {name: values[name] for name in values.keys() & table.primary_key.columns.keys()}
-        for day, numbers in changes.items():
-            counts = dict(zip(NUMBERS, numbers, strict=True))
-            statement = insert_or_update(connection, table).values(**key, day=day, **counts)
-            sums = {name: table.c[name] + statement.excluded[name] for name in NUMBERS}
-            connection.execute(
-                statement.on_conflict_do_update(
-                    index_elements=[*table.primary_key.columns], set_=sums
-                )
-            )
+        statement = insert_or_update(connection, table).values(**key, day=day, **counts)
+        sums = {name: table.c[name] + statement.excluded[name] for name in NUMBERS}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=[*table.primary_key.columns], set_=sums)
+        )
     return True
 
 
@@ -186,30 +185,20 @@ def lock_visitors(connection: sa.Connection, visitors: Iterable[str]) -> None:
     run_on_postgresql(connection, *[f"SELECT pg_advisory_xact_lock({key})" for key in keys])
 
 
-def _find_changes(
-    second: int, robot: bool, previous: int | None, following: int | None
-) -> dict[date, tuple[int, int, int]]:
-    """Return what a new access adds to the :data:`NUMBERS` of days; the latest day comes first.
+def _find_changes(robot: bool, previous: int | None, following: int | None) -> tuple[int, int, int]:
+    """Return what a new access adds to the :data:`NUMBERS` of its day.
 
-    All transactions change the counts in this order. Therefore two transactions cannot wait for
-    each other.
-
-    :param second: the time of the access, in POSIX seconds.
     :param previous: the time of the last access before the new access, of the same user to the same
         item; None if there is no such access within 30 seconds.
     :param following: the time of the first such access after the new access, or None.
     """
-    day = get_utc_day(second)
     if robot:
-        return {day: (0, 0, 1)}
-    own = (1, 0, 0) if following is None else (0, 1, 0)
+        return 0, 0, 1
+    accesses, double_clicks = (1, 0) if following is None else (0, 1)
     # the previous access was already a double click, if another access followed it within 30 s
     if previous is None or (following is not None and following <= previous + DOUBLE_CLICK):
-        return {day: own}
-    day_before = get_utc_day(previous)
-    if day_before == day:
-        return {day: (own[0] - 1, own[1] + 1, 0)}
-    return {day: own, day_before: (-1, 1, 0)}
+        return accesses, double_clicks, 0
+    return accesses - 1, double_clicks + 1, 0
 
 
 def delete_old_salts(connection: sa.Connection, today: date) -> None:
@@ -220,10 +209,8 @@ def delete_old_salts(connection: sa.Connection, today: date) -> None:
 # --- visitors ------------------------------------------------------------------------------------
 
 
-def build_pseudonyms(
-    connection: sa.Connection, second: int, address: str, agent: str = ""
-) -> tuple[str, ...]:
-    """Return a user's pseudonym of the day; in the first hour, also that of the day before.
+def build_pseudonym(connection: sa.Connection, second: int, address: str, agent: str = "") -> str:
+    """Return a user's pseudonym of the day.
 
     The first access of a day creates the salt of the day.
 
@@ -233,38 +220,12 @@ def build_pseudonyms(
     :param agent: the User-Agent of the user's browser, if it is known.
     """
     day = get_utc_day(second)
-    days = [day, day - timedelta(days=1)] if second % DAY < CONTINUED else [day]
     salt = insert_or_update(connection, VisitorSalt).values(day=day, salt=os.urandom(32).hex())
     if connection.execute(salt.on_conflict_do_nothing()).rowcount:
         delete_old_salts(connection, day)
     user = f"{address}\n{agent}".encode("utf-8", "surrogateescape")
-    stored = sa.select(VisitorSalt.salt).where(VisitorSalt.day.in_(days))
-    return tuple(
-        hmac.new(bytes.fromhex(salt), user, hashlib.sha256).hexdigest()[:LENGTH]
-        for salt in connection.scalars(stored.order_by(VisitorSalt.day.desc()))
-    )
-
-
-def choose_pseudonym(
-    connection: sa.Connection, archive_id: int, pseudonyms: tuple[str, ...], second: int
-) -> str:
-    """Return the pseudonym under which an access is stored.
-
-    If the user made an access just before midnight, the pseudonym of the day before is used again.
-    Then a double click around midnight is recognised.
-
-    :param pseudonyms: the result of :func:`build_pseudonyms`.
-    :param second: the time of the access in POSIX seconds.
-    """
-    for pseudonym in pseudonyms[1:]:
-        accesses = sa.exists().where(
-            Access.archive_id == archive_id,
-            Access.second.between(second - DOUBLE_CLICK, second),
-            Access.visitor == pseudonym,
-        )
-        if connection.scalar(sa.select(accesses)):
-            return pseudonym
-    return pseudonyms[0]
+    [stored] = connection.scalars(sa.select(VisitorSalt.salt).where(VisitorSalt.day == day))
+    return hmac.new(bytes.fromhex(stored), user, hashlib.sha256).hexdigest()[:LENGTH]
 
 
 def is_robot_access(agent: str | None, reader_agent: str | None) -> bool:
@@ -301,24 +262,6 @@ def read_counts(
     if identifiers is not None:
         statement = statement.where(AccessCount.ibi.in_(identifiers))
     return [DailyCount(*row) for row in connection.execute(statement)]
-
-
-def read_months(
-    connection: sa.Connection, archive_id: int, identifiers: Collection[str]
-) -> list[DailyCount]:
-    """Return the counts, by month, of the accesses by readers who requested an item.
-
-    The day of each row is the first day of a month. Double clicks and accesses by robots are not
-    read: their numbers are 0.
-    """
-    month = sa.func.substr(sa.cast(AccessCount.day, sa.String), 1, 7)
-    accesses = sa.cast(sa.func.sum(AccessCount.accesses), Key)
-    rows = connection.execute(
-        sa.select(month, AccessCount.content_type, accesses)
-        .where(AccessCount.archive_id == archive_id, AccessCount.ibi.in_(identifiers))
-        .group_by(month, AccessCount.content_type)
-    )
-    return [DailyCount(date.fromisoformat(f"{row[0]}-01"), row[1], row[2], 0, 0) for row in rows]
 
 
 # --- purging -------------------------------------------------------------------------------------

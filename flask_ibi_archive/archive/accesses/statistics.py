@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
@@ -101,10 +100,10 @@ class Statistics:
         rows = [[one.label, *(str(getattr(one, name)) for name in NUMBERS)] for one in self.periods]
         return [["period", *NUMBERS], *rows]
 
-    def to_csv(self, end: str = "\r\n") -> str:
-        """Return the CSV table, whose lines have an end."""
+    def to_csv(self) -> str:
+        """Return the CSV table."""
         stream = io.StringIO(newline="")
-        csv.writer(stream, lineterminator=end).writerows(self.csv_rows())
+        csv.writer(stream).writerows(self.csv_rows())
         return stream.getvalue()
 
     def list_recent_months(self, today: date, count: int) -> Iterator[Period]:
@@ -168,21 +167,17 @@ def _answer(item: ItemView | None) -> Response:
     :param item: the item; None for the statistics of the whole Archive.
     """
     query = read_query()
-    by, form, until = query.get("by", "month"), query.get("format", "html"), query.get("until")
-    is_form = form in ("html", "csv", "json")
-    if not (is_form and by in SHOWN and (until is None or _is_label(until, by))):
+    by, form = query.get("by", "month"), query.get("format", "html")
+    if form not in ("html", "csv", "json") or by not in SHOWN:
         return item_pages.message(
             400,
             gettext("The address of this statistics page is wrong"),
-            gettext(
-                "Allowed parameters: by=day, month or year; format=html, csv or json; until=a day "
-                "(2026-11-21), a month (2026-11) or a year (2026), depending on by."
-            ),
+            gettext("Allowed parameters: by=day, month or year; format=html, csv or json."),
             item=item,
         )
     statistics = _read_statistics(current_archive(), by, item)
     if form == "html":
-        return _show_page(statistics, until, item)
+        return _show_page(statistics, item)
     if form == "csv":
         response = Response(statistics.to_csv(), content_type="text/csv; charset=utf-8")
     else:
@@ -193,30 +188,8 @@ def _answer(item: ItemView | None) -> Response:
     return hide_from_search(set_headers(response))
 
 
-def _is_label(text: str, by: str) -> bool:
-    is_date = re.fullmatch(r"\d{4}(-\d\d){0,2}", text, re.ASCII)
-    return is_date is not None and len(text) == LABEL_LENGTHS[by]
-
-
-def find_shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
-    """Return the range of the periods to show.
-
-    :param labels: the labels of all periods in ascending order.
-    :param until: the label of the last period to show. If no period has this label, the last period
-        before this label is the last period to show. None to show the newest periods.
-    :param count: the maximum number of periods to show.
-    :returns: the index of the first period to show, and the index after the last period to show.
-    """
-    end = len(labels) if until is None else sum(label <= until for label in labels)
-    begin = max(0, end - count)
-    return begin, min(len(labels), begin + count)
-
-
-def _show_page(statistics: Statistics, until: str | None, item: ItemView | None) -> Response:
-    labels = [period.label for period in statistics.periods]
-    count = SHOWN[statistics.by]
-    begin, end = find_shown_range(labels, until, count)
-    shown = statistics.periods[begin:end]
+def _show_page(statistics: Statistics, item: ItemView | None) -> Response:
+    shown = statistics.periods[-SHOWN[statistics.by] :]
     addresses = current_archive().addresses.relative
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
     response = item_pages.page(
@@ -227,9 +200,7 @@ def _show_page(statistics: Statistics, until: str | None, item: ItemView | None)
         lengths=tuple(SHOWN),
         periods=shown,
         sums=_sum_numbers(shown),
-        all_sums=None if len(shown) == len(labels) else _sum_numbers(statistics.periods),
-        earlier=labels[begin - 1] if begin else None,
-        later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
+        all_sums=None if shown == statistics.periods else _sum_numbers(statistics.periods),
     )
     return hide_from_search(response)
 
@@ -259,15 +230,17 @@ class PurgeResult:
     before: date
 
 
-def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month") -> Statistics:
+def read_statistics(
+    archive: Archive, ibi: str | ItemView | None = None, by: str = "month"
+) -> Statistics:
     """Return the counts of the accesses to an item or to the whole Archive.
 
     ::
 
-        statistics = ibi.archive.statistics(item.ibi)
+        statistics = ibi.archive.statistics(item)
         statistics.views, statistics.downloads
 
-    :param ibi: an identifier of the item; None for the whole Archive.
+    :param ibi: an identifier of the item, or the item; None for the whole Archive.
     :param by: the kind of the periods: day, month or year.
     :raises IdentifierError: if ``ibi`` is not an identifier.
     :raises UnknownItem: if no item of this Archive has the identifier.
@@ -275,11 +248,12 @@ def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month")
     """
     if by not in LABEL_LENGTHS:
         raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
-    item = None if ibi is None else archive.get(ibi)
-    if ibi is not None and item is None:
-        raise UnknownItem(parse_identifier(ibi).text)
-    statistics = _read_statistics(archive, by, item)
-    return statistics if ibi is None else replace(statistics, ibi=parse_identifier(ibi).text)
+    if not isinstance(ibi, str):
+        return _read_statistics(archive, by, ibi)
+    item, name = archive.get(ibi), parse_identifier(ibi).text
+    if item is None:
+        raise UnknownItem(name)
+    return replace(_read_statistics(archive, by, item), ibi=name)
 
 
 def _read_statistics(archive: Archive, by: str, item: ItemView | None) -> Statistics:
@@ -288,23 +262,6 @@ def _read_statistics(archive: Archive, by: str, item: ItemView | None) -> Statis
         lambda connection: access_rows.read_counts(connection, archive.served().id, identifiers)
     )
     return sum_counts(identifiers[0] if identifiers else None, by, counts)
-
-
-def count_views(archive: Archive, item: ItemView) -> Statistics:
-    """Return the accesses of readers who requested an item, by month.
-
-    ::
-
-        for item in ibi.archive.find("calibration"):
-            print(item.title, ibi.archive.count_views(item).views)
-
-    This function needs fewer SQL statements than :meth:`statistics`.
-    """
-    archive_id, identifiers = archive.served().id, item.record.identifiers
-    counts = archive.database.read(
-        lambda connection: access_rows.read_months(connection, archive_id, identifiers)
-    )
-    return sum_counts(None, "month", counts)
 
 
 def purge(archive: Archive, days: int | None = None, dry_run: bool = False) -> PurgeResult:

@@ -164,7 +164,7 @@ def landing(item: ItemView) -> ResponseReturnValue:
     shown = Shown(item)
     response = negotiate(item)
     if response is None:
-        counts = current_archive().count_views(item)
+        counts = current_archive().statistics(item)
         months = list(counts.list_recent_months(item.today, MONTHS))
         response = item_pages.page("landing", counts=counts, months=months, **shown.values)
     return _add_item_links(response, shown)
