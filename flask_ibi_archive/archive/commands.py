@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -123,8 +122,8 @@ def check_command(as_json: bool) -> None:
     """Check that the Archive works and can be reached.
 
     Prints one line for each check: the configuration, the database, the files, a page, a persistent
-    URL, the address of the Archive, the resolver and the registration. If IBI_BASE_TEMPLATE is set,
-    the template is checked too. The exit status is 1 if a check fails.
+    URL, the address of the Archive, the resolver and the registration. The exit status is 1 if a
+    check fails.
 
     A line that begins with WARN concerns what may be intended, such as pages for members alone. The
     check of the registration also succeeds if the Archive was never registered or is excluded. The
@@ -135,20 +134,8 @@ def check_command(as_json: bool) -> None:
       flask --app example_app ibi check
     """
     from flask_ibi_archive.archive.checking import check_archive
-    from flask_ibi_archive.server.commands.group import run_check
 
-    archive = get_archive()
-    layout = archive.config.base_template
-    findings = [] if layout is None else [run_check("layout", lambda: _check_layout(layout))]
-    write_findings(chain(check_archive(archive), findings), as_json)
-
-
-def _check_layout(name: str) -> str:
-    from flask_ibi_archive.server.web.responses import read_layout
-
-    missing = read_layout(name)[1]
-    blocks = "" if not missing else f"; it has no block {' and no block '.join(missing)}"
-    return f"the template {name} of the app exists{blocks}"
+    write_findings(check_archive(get_archive()), as_json)
 
 
 @click.command("upgrade")
@@ -239,9 +226,6 @@ def _format_field(name: str, value: Any) -> Iterator[str]:
 
 
 @click.command("list")
-@click.option(
-    "--archives", is_flag=True, help="List the Archives of the database instead of the items."
-)
 @click.option("--limit", type=click.IntRange(1), help="The largest number of items.")
 @click.option(
     "--state",
@@ -254,39 +238,21 @@ def _format_field(name: str, value: Any) -> Iterator[str]:
     help="List only items with the words of TEXT in titles, creators, subjects, identifiers.",
 )
 @json_option
-def list_command(
-    archives: bool, limit: int | None, state: str | None, search: str | None, as_json: bool
-) -> None:
-    """List the items, or the Archives of the database.
+def list_command(limit: int | None, state: str | None, search: str | None, as_json: bool) -> None:
+    """List the items.
 
     Prints a table with a line for each item: repository name, IBIp, state, the time of the last
     change, and title, separated by tabs.
-
-    With --archives, prints a table of the Archives of the database: the IBI of the service, the
-    address, the status of the registration with the resolver, the date of this status, and the
-    error of the last request.
-
-    After a list of items, the command shows the registration status of this Archive on standard
-    error. Without a terminal, the status is shown only if there is a problem. With --json, the
-    status is not shown.
 
     \b
     Example:
       flask --app example_app ibi list
       flask --app example_app ibi list --state Original --search banon --limit 20
-      flask --app example_app ibi list --archives
     """
-    from flask_ibi_archive.archive.joining.commands import list_archives, write_registration
     from flask_ibi_archive.core.identifiers.dates import format_timestamp
     from flask_ibi_archive.core.records.record import format_record
 
-    if archives and (limit, state, search) != (None, None, None):
-        raise click.UsageError("--archives cannot be used with --limit, --state or --search")
-    archive = get_archive()
-    if archives:
-        list_archives(archive, as_json)
-        return
-    items = archive.find(search, state=state, limit=limit)
+    items = get_archive().find(search, state=state, limit=limit)
     if as_json:
         terminal.write_json_list(
             {**format_record(one.record), "state": one.record.state} for one in items
@@ -304,7 +270,6 @@ def list_command(
     )
     columns = ("rep", "ibip", _("state"), _("timestamp"), _("title"))
     terminal.write_table(columns, rows, as_json)
-    write_registration(archive)
 
 
 @click.command("url-list")

@@ -22,10 +22,7 @@ from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive import errors
-from flask_ibi_archive.core.identifiers.dates import format_date
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind
-from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
-from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, hide_keys
@@ -285,7 +282,7 @@ def show_at_root() -> Response | None:
 
 
 def front() -> Response:
-    """Return the response of the front page: the form, a redirect or a decoded identifier."""
+    """Return the response of the front page: the form, or a redirect."""
     values = requests.read_query()
     if "ibi" not in values:
         return _show_form("")
@@ -297,51 +294,11 @@ def front() -> Response:
     except errors.MalformedPersistentUrl as error:
         return _show_fault(text, gettext("This is not a persistent URL"), error)
     target = requests.request_root() + format_persistent_target(wanted)
-    if values.get("do") != "decode":
-        return responses.set_headers(Response(status=302, headers={"Location": target}))
-    try:
-        facts = _decode(wanted.ibi)
-    except errors.IdentifierError as error:
-        message = gettext(
-            "The identifier is well-formed, but does not show where and when it was minted"
-        )
-        return _show_fault(text, message, error)
-    form = _describe_form(wanted.ibi.form)
-    return _show_form(text, ibi=wanted.ibi, form=form, facts=facts, target=target)
-
-
-def _decode(ibi: Identifier) -> list[tuple[str, str, str]]:
-    """Return the names, labels and values of the host, IP address, port and date in an identifier.
-
-    Values that the identifier does not contain are omitted.
-
-    :raises IdentifierError: if the identifier does not encode an address and a date.
-    """
-    decoded = decode_identifier(ibi)
-    facts = (
-        ("host", gettext("Host"), decoded.host),
-        ("ip", gettext("IP address"), decoded.ip),
-        ("port", gettext("Port"), None if decoded.port is None else str(decoded.port)),
-        ("date", gettext("Minted on"), None if decoded.date is None else format_date(decoded.date)),
-    )
-    return [(name, label, value) for name, label, value in facts if value is not None]
-
-
-def _describe_form(form: Form) -> str:
-    texts = {
-        Form.REP: gettext("repository name, made from a domain name"),
-        Form.IBIP: gettext("IBIp, made from an IP address"),
-        Form.LEGACY: gettext(
-            "identifier from before the standard; it does not show where or when it was minted"
-        ),
-    }
-    return texts[form]
+    return responses.set_headers(Response(status=302, headers={"Location": target}))
 
 
 def _show_fault(
-    text: str,
-    message: str,
-    error: errors.MalformedPersistentUrl | errors.IdentifierError | None = None,
+    text: str, message: str, error: errors.MalformedPersistentUrl | None = None
 ) -> Response:
     """Return the page that says why a text is not accepted, and what was probably meant."""
     fault = {"text": message, "suggestion": error.suggestion if error else None}

@@ -114,15 +114,8 @@ def _connect(settings: MailSettings, step: float) -> Iterator[smtplib.SMTP]:
         server.close()
 
 
-CHECK_ADDRESS = "check whether MAIL_SERVER and MAIL_PORT are right"
-CHECK_TLS = "check whether MAIL_PORT, MAIL_USE_TLS and MAIL_USE_SSL fit together"
-#: What the server does if it refuses a step with a status. The base class is the last one.
-_REFUSALS: dict[type[smtplib.SMTPResponseException], str] = {
-    smtplib.SMTPSenderRefused: "does not accept the sender",
-    smtplib.SMTPDataError: "does not accept the e-mail",
-    smtplib.SMTPConnectError: "does not accept a session",
-    smtplib.SMTPResponseException: "refuses a command",
-}
+#: The advice if the server was reached in a wrong way, or not at all.
+ADVICE = "check MAIL_SERVER, MAIL_PORT, MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME"
 
 
 def _explain(error: Exception) -> str:
@@ -135,25 +128,12 @@ def _explain(error: Exception) -> str:
             replies = [f"{to}: {_reply(*reply)}" for to, reply in error.recipients.items()]
             return f"does not accept the recipient: {'; '.join(replies)}"
         case smtplib.SMTPResponseException():
-            refusal = next(text for kind, text in _REFUSALS.items() if isinstance(error, kind))
-            return f"{refusal}: {_reply(error.smtp_code, error.smtp_error)}"
-        case smtplib.SMTPNotSupportedError():
-            settings = "check MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME"
-            return f"does not support what the settings require; {settings}"
-        case smtplib.SMTPServerDisconnected():
-            return f"closed the connection; {CHECK_TLS}"
-        case ssl.SSLCertVerificationError():
-            return f"has no trusted certificate: {make_printable(error.verify_message)}"
-        case ssl.SSLError():
-            return f"does not speak TLS; {CHECK_TLS}"
+            return f"refuses the e-mail: {_reply(error.smtp_code, error.smtp_error)}"
         case TimeoutError():
-            return f"took too long; {CHECK_ADDRESS}"
-        case UnicodeError():
-            settings = "MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD"
-            return f"accepts only ASCII; use only ASCII characters in {settings}"
+            return f"took too long; {ADVICE}"
         case OSError(strerror=str(text)):
-            return f"can't be reached ({make_printable(text)}); {CHECK_ADDRESS}"
-    return f"can't be used ({type(error).__name__}); {CHECK_ADDRESS}"
+            return f"can't be reached ({make_printable(text)}); {ADVICE}"
+    return f"can't be used ({type(error).__name__}); {ADVICE}"
 
 
 def _reply(code: int, text: bytes | str) -> str:

@@ -156,9 +156,6 @@ class Selection(Struct, frozen=True, array_like=True):
     :param until: the latest datestamp, or None.
     :param set_spec: the set, or None for all records.
     :param after: the position after which the list continues; None: the list begins.
-    :param size: the number of records of the complete list, counted at the beginning; None if the
-        list is new, or if nobody has counted.
-    :param cursor: the number of records that the harvester has already received.
     :param only_theses: whether the format is for theses alone.
     """
 
@@ -167,8 +164,6 @@ class Selection(Struct, frozen=True, array_like=True):
     until: datetime | None = None
     set_spec: str | None = None
     after: Position | None = None
-    size: int | None = None
-    cursor: int = 0
     only_theses: bool = False
 
     @property
@@ -433,17 +428,14 @@ def _check_part(text: str) -> None:
         raise ValueError(f"the metadata are not well-formed XML: {error}") from error
 
 
-def write_list(verb: str, entries: Iterable[str], token: str | None, selection: Selection) -> str:
+def write_list(verb: str, entries: Iterable[str], token: str | None) -> str:
     """Return the answer to ListIdentifiers or ListRecords.
 
     :param entries: the headers or the records.
     :param token: the token for the next part; "" at the end of a list with several parts; None if
         the list has only one part.
-    :param selection: the selection of this part.
     """
-    size = None if selection.size is None else str(selection.size)
-    attributes = {"completeListSize": size, "cursor": str(selection.cursor)}
-    end = [] if token is None else [element("resumptionToken", token, attributes)]
+    end = [] if token is None else [element("resumptionToken", token)]
     return _wrap(verb, [*entries, *end])
 
 

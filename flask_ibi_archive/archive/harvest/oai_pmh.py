@@ -178,11 +178,6 @@ class StoredHarvests:
             records.append(messages.HarvestedRecord(*found, works.get(row.item_id)))
         return records
 
-    def count(self, selection: messages.Selection) -> int | None:
-        """Return the number of records of a selection."""
-        statement = select(func.count()).where(*self._find_conditions(selection))
-        return self._archive.database.read(lambda connection: connection.scalar(statement))
-
     def _find_conditions(self, selection: messages.Selection) -> list[ColumnElement[bool]]:
         """Return the conditions for the changes of a selection."""
         conditions = changes.is_within(self._archive_id, selection.since, selection.until)
@@ -275,12 +270,8 @@ class HostHarvests:
         ibi, described = item.ibip or item.identifiers[0], None if is_deleted else work
         return messages.HarvestedRecord(ibi, datestamp, is_deleted, shown, position, described)
 
-    def count(self, selection: messages.Selection) -> int | None:
-        """Return None, because only reading all records would tell."""
-        return None
-
     def list_types(self) -> list[str]:
-        """Return the sets of all types, for the same reason."""
+        """Return the sets of all types, because only reading all records would tell."""
         return [*messages.TYPES]
 
     def find_earliest(self) -> datetime | None:
@@ -531,13 +522,8 @@ class _Answer:
         # the last part of a list has an empty token, if the list has several parts
         next_token = None if token is None else ""
         if part.rest is not None:
-            if token is None:
-                # the list is counted once; later the token tells its size
-                selection = replace(selection, size=self._harvests.count(selection))
-            cursor = selection.cursor + len(part.entries)
-            rest = replace(part.rest, size=selection.size, cursor=cursor)
-            next_token = self._serializer.dumps(to_builtins(rest))
-        return messages.write_list(verb, part.entries, next_token, selection)
+            next_token = self._serializer.dumps(to_builtins(part.rest))
+        return messages.write_list(verb, part.entries, next_token)
 
     def _write_record(self, record: messages.HarvestedRecord, format: MetadataFormat) -> str:
         """Return a record as XML.

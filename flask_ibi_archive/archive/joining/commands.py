@@ -1,18 +1,15 @@
-"""Commands for the registration of the Archive with a resolver.
+"""Commands for the registration with a resolver.
 
-The commands are generate-key, registration-email, register-archive and unregister-archive. The
-module also contains the functions for ``list --archives``.
+The commands are generate-key, registration-email, register-archive and unregister-archive.
 """
 
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.errors import ConfigError, ResolverError
 from flask_ibi_archive.server.commands import terminal
@@ -24,8 +21,6 @@ if TYPE_CHECKING:
 #: The exit statuses of register-archive and unregister-archive, besides 0 (success) and 1 (no
 #: request was sent).
 EXIT_NOT_CONFIRMED, EXIT_REFUSED, EXIT_FAILED = 3, 4, 5
-#: The columns of a registration that list --json prints under the same names.
-COLUMNS = ("registered_at", "included_at", "confirmed_at", "excluded_at", "error", "error_at")
 
 moved_option = click.option(
     "--moved",
@@ -173,37 +168,3 @@ def _send_request(
     else:
         terminal.write(inclusion.format_registration_status(status))
     return status
-
-
-# --- for ibi list --------------------------------------------------------------------------------
-
-
-def write_registration(archive: Archive) -> None:
-    """Write the registration state to standard error. Without a terminal, write only problems."""
-    from flask_ibi_archive.archive.joining import registration
-    from flask_ibi_archive.server.web.texts import gettext, translate_reason
-
-    ok, text = registration.describe(registration.read_registration(archive), archive.config)
-    if not ok or sys.stderr.isatty():
-        terminal.say(f"{gettext('registration')}: {translate_reason(text)}")
-
-
-def list_archives(archive: Archive, as_json: bool) -> None:
-    """Write the Archives of the database and the registration state of each Archive."""
-    from flask_ibi_archive.archive.joining import registration
-
-    lines = [
-        {
-            "service": row.rep or row.ibip,
-            "address": row.own_address,
-            "ip": row.own_ip,
-            **dict(zip(("state", "since"), registration.find_state(row), strict=True)),
-            "resolver": row.resolver_url,
-            **{name: getattr(row, name) for name in COLUMNS},
-        }
-        for row in archive.database.read(registration.list_archives)
-    ]
-    for line in lines:
-        for name, value in line.items():
-            line[name] = format_timestamp(value) if isinstance(value, datetime) else value
-    terminal.write_table(("service", "address", "state", "since", "error"), lines, as_json)

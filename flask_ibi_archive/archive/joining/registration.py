@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from flask_ibi_archive import errors
 from flask_ibi_archive.archive.items.served_archives import forget_inclusions
-from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, Registration
+from flask_ibi_archive.archive.items.tables import ArchiveRow, Registration
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import inclusion
@@ -323,22 +323,6 @@ def store_outcome(
         statement.on_conflict_do_update(index_elements=[Registration.archive_id], set_=values)
     )
     forget_inclusions()
-
-
-def list_archives(connection: sa.Connection) -> list[sa.Row[Any]]:
-    """Return the rows of all Archives of the database with their registrations, oldest first.
-
-    The values of the settings are ``own_address`` and ``own_ip``.
-    """
-    own = ArchiveRow.address.label("own_address"), ArchiveRow.ip.label("own_ip")
-    rows = connection.execute(
-        sa.select(Item.rep, Item.ibip, *own, Registration.__table__)
-        .select_from(ArchiveRow)
-        .join(Item, Item.id == ArchiveRow.service_item_id)
-        .outerjoin(Registration, Registration.archive_id == ArchiveRow.id)
-        .order_by(ArchiveRow.id)
-    )
-    return [*rows]
 
 
 def find_state(row: sa.Row[Any] | None) -> tuple[str, datetime | None]:

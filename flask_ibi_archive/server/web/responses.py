@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
 from flask import Response, current_app, jsonify, make_response, render_template, request
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template, TemplateNotFound, nodes
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template, TemplateNotFound
 
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.pairs import ALERT, format_pairs
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
-from flask_ibi_archive.server.config import RESOLVER_EXTENSION, TEMPLATE
+from flask_ibi_archive.server.config import RESOLVER_EXTENSION
 from flask_ibi_archive.server.web import requests
 from flask_ibi_archive.server.web.texts import OWN_TEMPLATES, gettext, page_language, set_language
 
@@ -57,8 +56,6 @@ RETRY_AFTER = "10"
 TEMPLATE_FOLDERS = ("ibi_archive", "ibi_archive/default")
 #: The key of the environment of the templates in ``app.extensions``.
 ENVIRONMENT = "ibi_template_environment"
-#: The blocks of a layout that pages fill; without the first one, pages would be empty.
-LAYOUT_BLOCKS = ("content", "title", "head")
 POLICY_HEADER = "Content-Security-Policy"
 #: The key of the policy of the response in the WSGI environment of a request.
 POLICY = "ibi.content_security_policy"
@@ -165,56 +162,9 @@ def find_environment() -> Environment:
 
 
 def find_base_template() -> Template:
-    """Return the template that all pages extend.
-
-    If the template in IBI_BASE_TEMPLATE does not exist, or has no block for the content, the error
-    is logged, and the pages have the layout of the package.
-    """
+    """Return the template that all pages extend: that in IBI_BASE_TEMPLATE, or our own."""
     name = requests.shared_config().base_template
-    if name is not None:
-        try:
-            return read_layout(name)[0]
-        except ConfigError as error:
-            current_app.logger.error("%s", error)
-    return find_environment().select_template(list_templates("base"))
-
-
-def read_layout(name: str) -> tuple[Template, list[str]]:
-    """Return a layout of the app, and the names of the blocks that it lacks.
-
-    :raises ConfigError: if the template does not exist, or if it lacks the block for the content.
-    """
-    try:
-        template = find_environment().get_template(name)
-    except TemplateNotFound as error:
-        raise ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE) from error
-    missing = _list_missing_blocks(template)
-    if LAYOUT_BLOCKS[0] in missing:
-        block = "{% block content %}{% endblock %}"
-        raise ConfigError("IBI_BASE_TEMPLATE", name, f"a template that contains {block}")
-    return template, missing
-
-
-@lru_cache(maxsize=8)
-def _list_missing_blocks(template: Template) -> list[str]:
-    """Return the blocks that neither a layout nor the templates that it extends define.
-
-    They are logged once, unless the layout is an error (:func:`read_layout`).
-    """
-    environment, name = template.environment, template.name
-    found: set[str] = set()
-    while name is not None and environment.loader is not None:
-        tree = environment.parse(environment.loader.get_source(environment, name)[0])
-        found.update(block.name for block in tree.find_all(nodes.Block))
-        parent = next((extends.template for extends in tree.find_all(nodes.Extends)), None)
-        if parent is not None and not isinstance(parent, nodes.Const):
-            return []  # the app chooses the parent when the page is built
-        name = None if parent is None else parent.value
-    missing = [block for block in LAYOUT_BLOCKS if block not in found]
-    if missing and LAYOUT_BLOCKS[0] not in missing:
-        names = " and no block ".join(missing)
-        current_app.logger.warning("IBI_BASE_TEMPLATE: %s has no block %s", template.name, names)
-    return missing
+    return find_environment().select_template(list_templates("base") if name is None else [name])
 
 
 def set_headers(response: Response, policy: str | None = None, *, private: bool = True) -> Response:

@@ -11,7 +11,6 @@ from support.harvesting import OAI, parse
 from flask_ibi_archive.archive.harvest.messages import (
     HarvestedRecord,
     HarvestError,
-    Selection,
     parse_arguments,
     parse_selection,
     select_repeatable,
@@ -58,5 +57,5 @@ def test_records_with_any_text_fit_the_schema(title: str, about: str, moment: da
     work = make_work(Record("a.br/b/2001/01.01.00.00"), elements, "http://urlib.net")
     harvested = HarvestedRecord(work.ibi, moment, sets=("a:b",))
     record = write_record("a.br", harvested, str(BUILT_IN[0].write(work)).encode())
-    body = write_list("ListRecords", [record], about, Selection("oai_dc", size=3, cursor=2))
+    body = write_list("ListRecords", [record], about)
     parse(write_response("http://a.br/ibi/oai", NOW, {"verb": "ListRecords"}, body).encode())

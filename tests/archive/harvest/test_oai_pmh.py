@@ -309,26 +309,6 @@ def test_the_format_of_theses_contains_theses_alone(app: Flask, archive: Archive
     assert texts(record, "setSpec") == ["type:doctoral-thesis"]  # a hidden set is not shown
 
 
-@pytest.mark.usefixtures("parts_of_two")
-def test_each_part_states_the_size_of_the_list_and_its_place(app: Flask, archive: Archive) -> None:
-    for number in range(5):
-        deposit(archive, str(number))
-    harvest_all(app)
-    places = []
-
-    def read() -> None:
-        arguments = {"metadataPrefix": "oai_dc", "set": "type:other"}
-        while arguments:
-            root = harvest(app, verb="ListRecords", **arguments)
-            [token] = root.iter(f"{OAI}resumptionToken")
-            places.append(dict(token.attrib))
-            arguments = {"resumptionToken": token.text} if token.text else {}
-
-    statements = count_statements(app, read)
-    assert places == [{"completeListSize": "5", "cursor": str(cursor)} for cursor in (0, 2, 4)]
-    assert len(["" for text in statements if "count(" in text]) == 1  # the token contains the size
-
-
 def test_sets_are_defined_by_the_host(
     app: Flask, archive: Archive, ibi: IBIArchive, clock: Clock
 ) -> None:

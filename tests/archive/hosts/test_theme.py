@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask, Response, render_template
+from support.commands import command
 from support.documentation import blocks
 from support.pages import Page
 from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask
@@ -84,33 +84,9 @@ def check_layout(text: str) -> None:
     assert '<div class="ibi-page" lang="en">' in text
 
 
-#: Layouts without a block for the content.
-LAYOUTS = {
-    "body.html": "<title>{% block title %}{% endblock %}</title>{% block body %}{% endblock %}",
-    "body_child.html": "{% extends 'body.html' %}{% block head %}{% endblock %}",
-}
-NO_CONTENT = "a template that contains {% block content %}{% endblock %}"
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("layuot.html", "the name of a template in a template folder of the app, as layout.html"),
-        ("body.html", NO_CONTENT),
-        ("body_child.html", NO_CONTENT),
-    ],
-)
-def test_a_layout_that_will_not_do_is_logged_and_our_own_is_used(
-    host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, expected: str
-) -> None:
-    """The pages would be empty."""
-    app = host(templates=LAYOUTS, place=tmp_path, IBI_BASE_TEMPLATE=name)
-    caplog.clear()
-    with caplog.at_level(logging.ERROR):
-        assert OWN_STYLE in see(app, f"/col/{REPORT}/")
-    [record] = caplog.records
-    assert record.getMessage() == f"IBI_BASE_TEMPLATE is '{name}'; it should be {expected}"
-    assert record.exc_info is None
+def test_check_names_a_layout_that_is_missing(host: Host, tmp_path: Path) -> None:
+    app = host(place=tmp_path, IBI_BASE_TEMPLATE="layuot.html", PROPAGATE_EXCEPTIONS=False)
+    assert "none of the templates given were found: layuot.html" in command(app, "check").out
 
 
 # --- templates

