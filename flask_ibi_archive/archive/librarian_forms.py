@@ -35,9 +35,9 @@ from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import readers
 from flask_ibi_archive.core.records.description import WorkType, find_type, parse_name
-from flask_ibi_archive.core.records.readers import FIELDS, Column, find_column, fold
+from flask_ibi_archive.core.records.readers import FIELDS, Column, find_column
 from flask_ibi_archive.core.records.record import ItemView, format_description, format_record
-from flask_ibi_archive.core.records.values import FieldError, clean
+from flask_ibi_archive.core.records.values import FieldError, clean, fold
 from flask_ibi_archive.core.records.work import read_dublin_core
 from flask_ibi_archive.errors import IBIError, NotReady, StorageError, one_line, translatable
 from flask_ibi_archive.server.web.requests import current_archive, read_query, request_root
@@ -261,13 +261,13 @@ def read_changes(
     :param present: the result of :func:`list_values`.
     """
 
-    def read(field: FormField) -> Iterator[tuple[str, Column, Any]]:
+    def read(field: FormField) -> Iterator[readers.Value]:
         known, described = dict(one[:2] for one in present[field.name]), FIELDS[field.column.field]
         is_date, is_name = described.convert is readers.read_date, described.member == "name"
         for line in map(str.strip, field.text.split("\n") if field.is_list else [field.text]):
             text = readers.read_date(line, "dmy") if is_date else line
             other = _keep_person(line, known.values()) if is_name else text
-            yield field.name, field.column, known.get(text) or other
+            yield readers.Value(field.name, field.column, known.get(text) or other)
 
     work = data.get("metadata", {}).get("work", {})
     grants = {(one["funder"], one.get("number")): one for one in work.get("funding", ())}

@@ -761,7 +761,7 @@ def import_command(
             works = import_export.read_works(opened, columns, separator, ignored, dates or "")
             table = _write_identifiers(archive, None if dry_run else identifiers, works.delimiter)
             works_importer = import_export.WorksImporter(
-                importer, stack.enter_context(table), None if strict else warnings.append
+                importer, stack.enter_context(table), warnings.append, strict
             )
             counts = works_importer.run(opened, works, Path(source).name)
         else:

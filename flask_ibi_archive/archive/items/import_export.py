@@ -690,13 +690,15 @@ class WorksImporter:
         called with each error of the file. If there is one, nothing is imported.
     :param on_identified: called with each work, also if it was imported before: its place in the
         file, such as ``row 7``, its key, its identifiers and its title.
-    :param on_warning: called with each value of a description that was changed or left out. None:
-        such values are errors.
+    :param on_warning: called with a note about the file, and with each value of a description that
+        was changed or left out.
+    :param is_strict: whether such values are errors.
     """
 
     importer: Importer
-    on_identified: Callable[[str, str, Minted, str], None] | None = None
-    on_warning: Callable[[RecordError], None] | None = None
+    on_identified: Callable[[str, str, Minted, str], None] | None
+    on_warning: Callable[[RecordError], None]
+    is_strict: bool = False
     _errors: int = 0
     #: The keys and the places of the works.
     _works: Sequence[tuple[str, str]] = ()
@@ -736,16 +738,18 @@ class WorksImporter:
         """Write the record of each entry as a line, without identifiers and with its key."""
         self._names, places = works.names, dict[str, str]()
         key_field = str(readers.name_field("key", self._names))
+        report = self._report if self.is_strict else self.on_warning
+        if works.note:
+            self.on_warning(RecordError(name, 0, None, works.note, _("row {number}", number=1)))
         for entry in works.entries:
             errors = [*entry.errors]
             warnings = [*entry.warnings]
-            if entry.data and not works.is_strict and self.on_warning is not None:
+            if entry.data and not (works.is_strict or self.is_strict):
                 warnings += [
                     FieldError(str(readers.name_field(wrong.field, self._names)), wrong.reason)
                     for wrong in readers.leave_out_wrong(entry.data)
                 ]
             for wrong in warnings:
-                report = self.on_warning or self._report
                 report(RecordError(name, 0, wrong.field or None, wrong.reason, entry.place))
             if entry.data:
                 key = entry.data.get("key") or f"{prefix}:{entry.key}"
@@ -834,6 +838,8 @@ SAVE_AS_CSV = _(
 )
 #: The second byte of a letter of Portuguese in UTF-8, which is no letter in Windows-1252.
 UTF_8 = re.compile(rb"[\xc2\xc3][\x80-\xbf]")
+#: The encodings of tables other than UTF-8, which the user should know, and their names.
+ENCODINGS = {"cp1252": "Windows-1252", "utf-16": "UTF-16"}
 ENDINGS = (*TABLES, ".jsonl", ".json")
 #: Files that other programs convert to CSL-JSON, and the names of their formats in pandoc.
 CONVERTED = {".bib": "bibtex", ".ris": "ris"}
@@ -893,8 +899,16 @@ def read_works(
     ending = Path(source.name).suffix.lower()
     try:
         if ending in TABLES:
-            lines = TextLines(source.stream, find_encoding(source.stream))
-            return readers.read_csv(lines, columns, separator, ignored, dates)
+            encoding = find_encoding(source.stream)
+            lines = TextLines(source.stream, encoding)
+            works = readers.read_csv(lines, columns, separator, ignored, dates)
+            if name := ENCODINGS.get(encoding):
+                note = _(
+                    "the table is read as {encoding}; if letters are wrong, {advice}",
+                    **{"encoding": name, "advice": SAVE_AS_CSV},
+                )
+                works = replace(works, note=note)
+            return works
         if ending == ".jsonl":
             return readers.read_json_lines(source.stream)
         if ending == ".json":

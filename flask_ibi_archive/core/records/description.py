@@ -9,7 +9,6 @@ Source for grants: OpenAIRE Guidelines for Literature Repositories 3.0, "Project
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import partial
@@ -75,19 +74,13 @@ IN_JOURNALS = frozenset({WorkType.ARTICLE, WorkType.REVIEW})
 CONTAINED = IN_JOURNALS | {WorkType.CHAPTER, WorkType.CONFERENCE_PAPER, WorkType.POSTER}
 
 
-def _fold(text: str) -> str:
-    """Return a text in lower case, without accents, spaces, hyphens and apostrophes."""
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return re.sub(r"[\s_'\u2019-]|[\u0300-\u036f]", "", decomposed)
-
-
 def _read_types(table: str) -> dict[str, WorkType]:
     """Return the types by the folded words of a table."""
-    types = values.VOCABULARIES[table].items()
-    return {_fold(word): WorkType(type) for type, words in types for word in words}
+    words = values.list_words(table).items()
+    return {values.fold(word): WorkType(type) for word, type in words}
 
 
-_TYPES = {_fold(type.value): type for type in WorkType} | _read_types("types")
+_TYPES = {values.fold(type.value): type for type in WorkType} | _read_types("types")
 #: A URL or URI, of a vocabulary for example, and its last part.
 _URI = re.compile(r"(?=(?:https?|info|urn):)\S*[/#:]([^/#:\s]+)[/#]?", re.IGNORECASE)
 
@@ -99,14 +92,13 @@ def find_type(text: str) -> WorkType | None:
     of a vocabulary, as in ``info:eu-repo/semantics/doctoralThesis``.
     """
     uri = _URI.fullmatch(text.strip())
-    folded = _fold(uri[1] if uri else text)
-    if folded in _TYPES:
-        return _TYPES[folded]
-    main, _, addition = folded.partition("(")
-    for degree, type in _DEGREES.items():
-        if degree in addition and _TYPES.get(main) in THESES:
-            return type
-    return _TYPES.get(main)
+    main, _, addition = (uri[1] if uri else text).partition("(")
+    found = _TYPES.get(values.fold(main))
+    if found in THESES:
+        return next(
+            (type for word, type in _DEGREES.items() if word in values.fold(addition)), found
+        )
+    return found
 
 
 #: The words in parentheses that name the degree of a thesis.
@@ -317,16 +309,23 @@ class Name(Struct, frozen=True):
         return self.family if self.given is None else f"{self.family}, {self.given}"
 
     @property
-    def direct(self) -> str:
-        """The name as in a text, such as ``Ana Silva``. A suffix in the given names is the end."""
+    def parts(self) -> tuple[str, str, str]:
+        """The family name, the given names, and the suffix that follows them after a comma."""
         given, _, suffix = (self.given or "").partition(", ")
-        return " ".join(filter(None, (given, self.family, suffix)))
+        return self.family, given, suffix
+
+    @property
+    def direct(self) -> str:
+        """The name as in a text, such as ``Ana Silva`` or ``José Silva Jr.``."""
+        family, given, suffix = self.parts
+        return " ".join(filter(None, (given, family, suffix)))
 
 
 def parse_name(text: str) -> Name:
     """Parse a name. ``Silva, Ana`` is a person; a name without a comma stays as it is.
 
-    The name may contain an ORCID, as in ``Silva, Ana (0000-0002-1825-0097)``.
+    ``Souza, Davi, Filho`` is ``Souza Filho, Davi``. The name may contain an ORCID, as in
+    ``Silva, Ana (0000-0002-1825-0097)``.
     """
     text = one_line(text)
     found = values.ORCID.search(text)
@@ -337,7 +336,14 @@ def parse_name(text: str) -> Name:
         orcid = values.check_orcid(found)
     text = text.strip(", ")
     family, _, given = (part.strip() for part in text.partition(","))
+    first, _, suffix = (part.strip() for part in given.partition(","))
+    if first and KINSHIP.fullmatch(suffix):
+        family, given = f"{family} {suffix}", first
     return Name(family, given, orcid) if given else Name(text or "?", None, orcid)
+
+
+#: The words of kinship, which belong to the surname in front of them.
+KINSHIP = re.compile(r"(filho|netto|neto|j[uú]nior|sobrinho)", re.IGNORECASE)
 
 
 class _CreatorObject(Struct, frozen=True):
@@ -688,7 +694,7 @@ def complete(description: Description) -> Description:
     if degree is None:
         return description
     if type is WorkType.THESIS or (type is WorkType.OTHER and description.type_text is None):
-        words = _fold(f"{degree.level} {degree.name}")
+        words = values.fold(f"{degree.level} {degree.name}")
         found = (type for word, type in _DEGREES.items() if word in words)
         is_higher = degree.level == "postdoctoral"
         type = WorkType.THESIS if is_higher else next(found, WorkType.THESIS)

@@ -5,22 +5,18 @@ from __future__ import annotations
 import csv
 import json
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import reduce
 from hashlib import sha256
 from itertools import chain, count
 from typing import Any, NamedTuple
 
 from flask_ibi_archive.core.records import values as parsers
-from flask_ibi_archive.core.records.record import (
-    find_errors,
-    parse_record,
-    read_json,
-)
-from flask_ibi_archive.core.records.values import FieldError, quoted, quoted_name, wrong
+from flask_ibi_archive.core.records.record import find_errors, parse_record, read_json
+from flask_ibi_archive.core.records.values import FieldError, fold, quoted, quoted_name, wrong
 from flask_ibi_archive.errors import ask_if_meant
 from flask_ibi_archive.errors import translatable as _
 
@@ -56,68 +52,23 @@ class WorkField(NamedTuple):
     convert: Callable[[str], Any] | None
 
 
-def fold(name: str) -> str:
-    """Return a name in lower case without accents, spaces and punctuation."""
-    # one by one, because to sort many accents on one letter takes quadratic time
-    decomposed = "".join(unicodedata.normalize("NFKD", letter) for letter in name.casefold())
-    return re.sub(r"[^\w]|_|[\u0300-\u036f]", "", decomposed)
-
-
-def _choose(table: str) -> Callable[[str], str]:
-    """Return a function that replaces the words of other languages; other texts stay."""
-    words = parsers.VOCABULARIES[table].items()
-    known = {fold(word): value for value, others in words for word in others}
-    return lambda text: known.get(fold(text), text)
-
-
-_LANGUAGES = _choose("languages")
-
-
-def read_language(text: str) -> str:
-    """Return a language such as ``pt-BR``, which a table writes as ``pt_BR`` or ``Português``."""
-    found = _LANGUAGES(text)
-    primary, dash, region = found.replace("_", "-").partition("-")
-    return f"{primary.lower()}-{region.upper()}" if dash and len(region) == 2 else found
-
-
-#: A date whose year is its last number, and perhaps the time that spreadsheets add.
-_YEAR_LAST = re.compile(r"([0-9]{1,2})[/.-]([0-9]{1,2})[/.-]([0-9]{4})(?:[ T][0-9:.]+)?")
-
-
-def find_order(text: str) -> str:
-    """Return the order of day and month in a date: "dmy", "mdy", or "" if it is not certain."""
-    found = _YEAR_LAST.fullmatch(text.strip())
-    if found is None:
-        return ""
-    return "dmy" if int(found[1]) > 12 else "mdy" if int(found[2]) > 12 else ""
-
-
 def read_date(text: str, order: str = "") -> str:
-    """Return a date in ISO 8601, which a table may write as ``21/07/2009``.
+    """Return a date in ISO 8601, which a table may write as ``21/07/2009``; other texts stay.
 
     :param order: the order of day and month if the date alone does not say it; see
-        :func:`find_order`.
+        :func:`.values.find_date`.
     :raises ValueError: if the day and the month cannot be distinguished.
     """
-    if found := _YEAR_LAST.fullmatch(text):
-        first, second, year = map(int, found.groups())
-        order = find_order(text) or order
-        dates = f"{year}-{second:02}-{first:02}", f"{year}-{first:02}-{second:02}"
-        if first != second and not order:
-            reason = _(
-                "{text} may be {first} or {second}; write it as in 2009-07-21, or add --dates dmy",
-                **{"text": quoted(text), "first": dates[0], "second": dates[1]},
-            )
-            raise ValueError(reason)
-        return dates[order == "mdy"]
-    if found := re.fullmatch(r"([0-9]{1,2})[/.-]([0-9]{4})", text):
-        return f"{found[2]}-{int(found[1]):02}"
-    if found := re.fullmatch(
-        r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?", text
-    ):
-        return f"{found[1]}-{int(found[2]):02}-{int(found[3]):02}"
-    text = re.sub(r"^([0-9]{4})[.,]0$", r"\1", text)  # a year that a program took for a number
-    return re.sub(r"^\[?(?:c|ca|circa)\.? ?([0-9]{4})\]?$", r"c. \1", text)
+    if found := parsers.find_date(text, order):
+        return found.text
+    if readings := parsers.find_readings(text):
+        first, second = (one.text for one in readings.values())
+        reason = _(
+            "{text} may be {first} or {second}; write it as in 2009-07-21, or add --dates dmy",
+            **{"text": quoted(text), "first": first, "second": second},
+        )
+        raise ValueError(reason)
+    return text
 
 
 def read_file(text: str) -> dict[str, str]:
@@ -127,9 +78,9 @@ def read_file(text: str) -> dict[str, str]:
 
 _CONVERT: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("issued", "submitted", "available", "defended", "embargo"), read_date),
-    "degree_level": _choose("levels"),
-    "access_right": _choose("access rights"),
-    "language": read_language,
+    "degree_level": parsers.choose_by_word("levels"),
+    "access_right": parsers.choose_by_word("access rights"),
+    "language": parsers.read_language,
     "licence": lambda text: parsers.find_licence(text) or text,
     "doi": lambda text: f"doi:{text}" if re.match(r"10\.[0-9]", text) else text,
     "files": read_file,
@@ -157,8 +108,6 @@ def _read_field(name: str, path: str, *words: str) -> WorkField:
 
 #: The fields by their English names.
 FIELDS = {name: _read_field(name, *row) for name, row in parsers.VOCABULARIES["columns"].items()}
-#: The paths of objects and lists of objects that several fields fill.
-OBJECTS = frozenset({"metadata.work.container", "metadata.work.degree", "metadata.work.funding"})
 #: The fields and the names as they are written, by the folded names.
 _BY_NAME = {
     fold(word): (name, word) for name, described in FIELDS.items() for word in described.words
@@ -171,15 +120,22 @@ _LANGUAGE = re.compile(r"[\[(]([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*)[\])]\s*\Z
 def find_column(name: str) -> Column | None:
     """Return what a column with a name contains; None if the name is unknown.
 
-    A language may follow in brackets, as in ``title[en]`` or ``Resumo (pt-BR)``.
+    A language may follow in brackets, as in ``title[en]`` or ``Resumo (pt-BR)``. DSpace writes one
+    after the name of any field.
     """
     if known := _BY_NAME.get(fold(name)):
         return Column(known[0])
     language = _LANGUAGE.search(name)
     known = _BY_NAME.get(fold(name[: language.start()])) if language else None
-    if language is None or known is None or FIELDS[known[0]].member != "value":
+    if language is None or known is None:
         return None
+    if FIELDS[known[0]].member != "value":
+        return Column(known[0]) if name.startswith(_DSPACE) else None
     return Column(known[0], language[1].replace("_", "-"))
+
+
+#: The beginning of the names of columns in tables of DSpace.
+_DSPACE = "dc."
 
 
 # --- entries -----------------------------------------------------------------------------------
@@ -205,30 +161,42 @@ class Entry:
     warnings: tuple[FieldError, ...] = ()
 
 
-class Doubt(NamedTuple):
-    """A value that a reader changes or leaves out: what ``convert`` returns, or a reader yields.
+class Value(NamedTuple):
+    """A value that a reader finds in a file.
 
-    :param value: the value that is read instead; None: the value is left out.
-    :param reason: the warning, which the user sees with the place and the name of the field.
+    :param name: the name of the field in the file.
+    :param value: a text, or a JSON object such as a name; None: the value is left out.
+    :param warning: what was changed or left out, for the user; or "".
     """
 
+    name: str
+    column: Column
     value: Any
-    reason: str
-
-
-#: A value: the name of the field in the file, the field, and the value (a text, or a JSON object
-#: such as a name; or a :class:`Doubt`).
-Value = tuple[str, Column, Any]
-
-
-def digest(text: str) -> str:
-    """Return a short digest of a text, by which an entry without a name is found again."""
-    return sha256(text.encode()).hexdigest()[:16]
+    warning: str = ""
 
 
 def leave_out(reason: str) -> str:
     """Return a warning: what is wrong with a value that is left out."""
     return _("{reason}; it is left out", reason=reason)
+
+
+def omit(name: str, value: object, reason: str) -> Value:
+    """Return a value that is left out with a warning."""
+    return Value(name, _NOTES, None, leave_out(wrong("", value, reason).reason))
+
+
+def keep_as_note(name: str, text: str, reason: str) -> Value:
+    """Return a value that is kept as a note with a warning."""
+    warning = _("{reason}; it is kept as a note", reason=reason)
+    return Value(name, _NOTES, f"{name}: {text}", warning)
+
+
+_NOTES = Column("notes")
+
+
+def digest(text: str) -> str:
+    """Return a short digest of a text, by which an entry without a name is found again."""
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
@@ -240,36 +208,62 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
     errors: list[FieldError] = []
     warnings: list[FieldError] = []
     counts: Counter[str] = Counter()
-    orcids: list[str] = []
-    for name, column, value in chain.from_iterable(map(_divide, values)):
+    values = _put_orcids_last(chain.from_iterable(map(_divide, values)))
+    is_contained = any(one.column.field == "journal" and one.value for one in values)
+    for value in values:
+        if not is_contained:
+            value = _take_from_container(value)
+        name, column, stated, __ = value
         described = FIELDS[column.field]
-        if isinstance(value, str):
-            value = value.strip()
-            if described.convert is not None and value:
+        if isinstance(stated, str):
+            stated = stated.strip()
+            if described.convert is not None and stated:
                 try:
-                    value = described.convert(value)
+                    stated = described.convert(stated)
                 except ValueError as error:
                     errors.append(FieldError(name, error.args[0]))
                     continue
-        if isinstance(value, Doubt):
-            warnings.append(FieldError(name, value.reason))
-            value = value.value
         number = counts[column.field]
         counts[column.field] += 1
-        if column.field == "orcid":
-            orcids.append(value)
-        if not value or column.field == "orcid":
-            continue
-        _set(data, described.path, number, _complete(value, described, column.lang))
-    if any(orcids):
-        warnings += _set_orcids(data, orcids)
-    work = data.get("metadata", {}).get("work", {})
-    pages = work.get("container", {}).get("pages", "")
-    if re.fullmatch(r"[0-9]+(?: ?[fp]\.?)?", pages) and [*work["container"]] == ["pages"]:
-        # the number of pages of a thesis or a book, which is in no journal
-        del work["container"]
-        work.setdefault("extent", f"{pages} p." if pages.isdigit() else pages)
+        if stated:
+            complete = _complete(stated, described, column.lang)
+            if _set(data, described.path, number, complete) != complete:
+                value = keep_as_note(name, stated, _("the field has another value"))
+                _set(data, FIELDS["notes"].path, 0, value.value)
+        if value.warning:
+            warnings.append(FieldError(name, value.warning))
     return Entry(place, data, key, tuple(errors), tuple(warnings))
+
+
+def _put_orcids_last(values: Iterable[Value]) -> list[Value]:
+    """Return the values with those of a column of ORCIDs after the authors, in the same order."""
+    orcids, others = list[Value](), list[Value]()
+    for value in values:
+        (orcids if value.column.field == "orcid" else others).append(value)
+    number = sum(bool(one.value) for one in others if one.column.field == "creators")
+    while len(orcids) > number and not orcids[-1].value:
+        orcids.pop()
+    if len(orcids) != number and any(one.value for one in orcids):
+        reason = _(
+            "{count} ORCIDs for {number} authors; they are left out: write one for each author, in "
+            "the same order",
+            **{"count": len(orcids), "number": number},
+        )
+        orcids = [Value(orcids[0].name, _NOTES, None, reason)]
+    return others + orcids
+
+
+def _take_from_container(value: Value) -> Value:
+    """Return a value of a work that is in no journal, book or event.
+
+    The number of its pages is the extent of a thesis or a book.
+    """
+    name, column, text, __ = value
+    if not text or not FIELDS[column.field].path.startswith("metadata.work.container."):
+        return value
+    if column.field == "pages" and (found := re.fullmatch(r"([0-9]+)(?: ?[fp]\.?)?", text.strip())):
+        return Value(name, Column("extent"), f"{text} p." if found[1] == text.strip() else text)
+    return keep_as_note(name, text, _("the title of the journal, book or event is missing"))
 
 
 #: Between two ISSNs or ISBNs: a space is only so in front of the beginning of an ISSN or ISBN.
@@ -278,25 +272,23 @@ _SEVERAL = re.compile(r"\s*[,;|]\s*|\s+(?=[0-9]{4}-[0-9]{3}[0-9Xx]|97[89])")
 
 def _divide(value: Value) -> Iterator[Value]:
     """Yield the value; of several ISSNs or ISBNs the first one, and the others as related works."""
-    name, column, text = value
+    name, column, text, __ = value
     parse = {"issn": parsers.parse_issn, "isbn": parsers.parse_isbn}.get(column.field)
     numbers = _SEVERAL.split(text.strip()) if parse and isinstance(text, str) else []
     if parse is None or len(numbers) < 2:
         yield value
         return
-    is_first = True
     for text in filter(None, numbers):
         try:
             number = parse("", text)
         except FieldError as error:
-            yield name, column, Doubt(None, leave_out(error.reason))
+            yield Value(name, column, None, leave_out(error.reason))
             continue
-        other = {"identifier": number, "relation": "IsPublishedIn"}
-        if is_first:
-            yield name, column, number
-        else:  # that of an ISBN is not known: another binding, or the book of a chapter
-            yield name, Column("related"), other if column.field == "issn" else number
-        is_first = False
+        # the relation of an ISBN is not known: another binding, or the book of a chapter
+        is_issn = value.column.field == "issn"
+        other = {"identifier": number, "relation": "IsPublishedIn"} if is_issn else number
+        yield Value(name, column, number if column is value.column else other)
+        column = Column("related")
 
 
 def _complete(value: Any, described: WorkField, lang: str | None) -> Any:
@@ -307,8 +299,8 @@ def _complete(value: Any, described: WorkField, lang: str | None) -> Any:
     return {**(value if isinstance(value, dict) else {described.member: value}), **extra}
 
 
-def _set(data: dict[str, Any], path: str, number: int, value: Any) -> None:
-    """Set the value at a path of :class:`WorkField`.
+def _set(data: dict[str, Any], path: str, number: int, value: Any) -> Any:
+    """Set the value at a path of :class:`WorkField`, and return it, or the value that is there.
 
     :param number: the number of the object that contains the value, if the path has ``[n]``.
     """
@@ -317,32 +309,15 @@ def _set(data: dict[str, Any], path: str, number: int, value: Any) -> None:
         if parent.endswith("[n]"):
             objects = data.setdefault(parent.removesuffix("[n]"), [])
             objects.extend({} for _ in range(number + 1 - len(objects)))
+            if isinstance(objects[number], str):
+                objects[number] = {"name": objects[number]}
             data = objects[number]
         else:
             data = data.setdefault(parent, {})
-    if last.endswith("[]"):
-        data.setdefault(last.removesuffix("[]"), []).append(value)
-    else:
-        data.setdefault(last, value)
-
-
-def _set_orcids(data: dict[str, Any], orcids: list[str]) -> Iterator[FieldError]:
-    """Set the ORCIDs of the creators, which have the same order."""
-    creators = data.get("metadata", {}).get("work", {}).get("creators", [])
-    while len(orcids) > len(creators) and not orcids[-1]:
-        orcids.pop()
-    if len(orcids) != len(creators):
-        reason = _(
-            "{count} ORCIDs for {number} authors; they are left out: write one for each author, in "
-            "the same order",
-            **{"count": len(orcids), "number": len(creators)},
-        )
-        yield FieldError("ORCID", reason)
-        return
-    for number, (name, orcid) in enumerate(zip(creators, orcids, strict=True)):
-        if orcid:
-            stated = name if isinstance(name, dict) else {"name": name}
-            creators[number] = {**stated, "orcid": orcid}
+    if not last.endswith("[]"):
+        return data.setdefault(last, value)
+    data.setdefault(last.removesuffix("[]"), []).append(value)
+    return value
 
 
 def name_fields(columns: Iterable[tuple[str, Column]]) -> Mapping[str, str]:
@@ -357,13 +332,11 @@ def name_fields(columns: Iterable[tuple[str, Column]]) -> Mapping[str, str]:
 def name_field(path: str | None, names: Mapping[str, str]) -> str | None:
     """Return the name in the file of the field at the path of an error."""
     plain = re.sub(r"\[[0-9]+\]", "", path or "")
-    while plain:
-        if plain in names:
-            return names[plain]
+    while plain not in ("", "metadata.work"):
         # the object at a path may be made of several fields
-        if plain in OBJECTS:
-            inside = [name for one, name in names.items() if one.startswith(f"{plain}.")]
-            return "/".join(inside) or path
+        inside = [name for one, name in names.items() if f"{one}.".startswith(f"{plain}.")]
+        if inside:
+            return names.get(plain) or "/".join(inside)
         plain = plain.rpartition(".")[0]
     return path
 
@@ -378,6 +351,7 @@ class WorksFile:
         out those that are secondary.
     :param delimiter: what separates the cells of a table, in this file and in answers to it.
     :param unknown: the columns of a table whose names are not known.
+    :param note: what the user should know about the file; or "".
     """
 
     entries: Iterable[Entry]
@@ -385,6 +359,7 @@ class WorksFile:
     is_strict: bool = False
     delimiter: str = ","
     unknown: Sequence[str] = ()
+    note: str = ""
 
 
 def leave_out_wrong(data: dict[str, Any]) -> Iterator[FieldError]:
@@ -404,10 +379,7 @@ def leave_out_wrong(data: dict[str, Any]) -> Iterator[FieldError]:
         errors = [error for error in errors if _is_secondary(error.field, is_dated)]
         for error in reversed(errors):  # the numbers of the members before stay as they are
             _remove(data, re.findall(r"[^.[\]]+", error.field))
-            reason = error.reason
-            if error.field == "metadata.work.container.title":
-                reason = _("the title of the journal, book or event is missing")
-            yield FieldError(error.field, leave_out(reason))
+            yield FieldError(error.field, leave_out(error.reason))
         if not errors:
             return
 
@@ -424,17 +396,12 @@ def _is_secondary(path: str, is_dated: bool = True) -> bool:
 
 def _remove(data: Any, path: list[str]) -> None:
     """Remove the value at a path; if it is missing, the object that should contain it."""
-    *parents, parent, last = path
-    above = data
-    for name in parents:
-        above = above[int(name) if isinstance(above, list) else name]
-    inside = above[int(parent) if isinstance(above, list) else parent]
+    *parents, last = path
+    inside = reduce(lambda outer, name: outer[int(name) if name.isdigit() else name], parents, data)
     if isinstance(inside, list):
         del inside[int(last)]
-    else:
-        is_missing = inside.pop(last, None) is None
-        if (is_missing or not inside) and len(path) > 3:
-            _remove(data, path[:-1])
+    elif (inside.pop(last, None) is None or not inside) and len(parents) > 2:
+        _remove(data, parents)
 
 
 # --- json lines ----------------------------------------------------------------------------------
@@ -494,18 +461,19 @@ def read_csv(
 
     :param lines: the lines of the file with their line ends. They are read twice.
     :param columns: the fields of the columns whose names are not known, by the names of columns.
-    :param separator: what separates several values in a cell.
+    :param separator: what separates several values in a cell; in a cell with ``||``, it is that.
     :param ignored: the names of columns that are not read.
     :param dates: the order of day and month in all columns: "dmy" or "mdy". Otherwise the other
         rows of a column may tell the order.
     :raises FieldError: if the table has no row, or no column with titles.
     """
+    columns = columns or {}
     try:
-        delimiter, rows = _open(iter(lines), columns or {})
+        delimiter, rows = _open(lines, columns)
         header = [name.strip() for name in next(rows, [])]
     except csv.Error as error:
         raise FieldError("", f"the first row is not CSV: {error}") from error
-    found, errors = _find_columns(header, columns or {}, ignored)
+    found, errors = _find_columns(header, columns, ignored)
     has_title = any(column and column.field == "title" for column in found)
     if not (has_title or errors):
         raise FieldError("", _("the table has no column title; name it with --map title=COLUMN"))
@@ -516,34 +484,46 @@ def read_csv(
             yield Entry(_("row {number}", number=1), errors=tuple(errors))
         if not has_title:
             return
-        orders = _find_orders(_number(rows), header, found, dates)
-        __, again = _open(iter(lines), columns or {})
+        orders = _find_orders(rows, found, dates)
+        __, again = _open(lines, columns)
         next(again, None)
-        yield from _read_rows(_number(again), header, found, separator, orders)
+        for number, row in _number(again):
+            place = _("row {number}", number=number)
+            if isinstance(row, csv.Error):
+                reason = _("the row is not CSV: {problem}", problem=row)
+                yield Entry(place, errors=(FieldError("", reason),))
+            elif any(map(str.strip, row)):
+                yield _read_row(place, row, header, found, separator, orders)
 
     unknown = [name for name in header if name and find_column(name) is None]
     return WorksFile(read(), name_fields(named), delimiter=delimiter, unknown=unknown)
 
 
-def _open(lines: Iterator[str], columns: Mapping[str, str]) -> tuple[str, Iterator[list[str]]]:
-    """Return the delimiter that gives the most known columns, and the rows of a table."""
+def _open(lines: Iterable[str], columns: Mapping[str, str]) -> tuple[str, Iterator[list[str]]]:
+    """Return the delimiter that gives the most known columns, and the rows of a table.
+
+    DSpace writes a backslash in front of a comma that separates no cells.
+    """
+    lines = iter(lines)
     first = next(lines, "").removeprefix("\ufeff")
     if stated := _SEP.fullmatch(first):
         return stated[1], csv.reader(lines, delimiter=stated[1], strict=True)
 
+    def list_names(delimiter: str) -> list[str]:
+        return next(csv.reader([first], delimiter=delimiter), [])
+
     def count_known(delimiter: str) -> int:
-        names = next(csv.reader([first], delimiter=delimiter), [])
+        names = list_names(delimiter)
         return sum(name in columns or find_column(name) is not None for name in names)
 
     best = max(_DELIMITERS, key=count_known)
-    return best, csv.reader(chain([first], lines), delimiter=best, strict=True)
+    escape = "\\" if any(name.startswith(_DSPACE) for name in list_names(best)) else None
+    rows = csv.reader(chain([first], lines), delimiter=best, escapechar=escape, strict=True)
+    return best, rows
 
 
-#: The rows of a table after the header, with their numbers; an error for a row that is not CSV.
-Rows = Iterator[tuple[int, "list[str] | csv.Error"]]
-
-
-def _number(rows: Iterator[list[str]]) -> Rows:
+def _number(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """Yield the rows after the header with their numbers; an error for a row that is not CSV."""
     for number in count(2):
         try:
             yield number, next(rows)
@@ -554,16 +534,16 @@ def _number(rows: Iterator[list[str]]) -> Rows:
 
 
 def _find_orders(
-    rows: Rows, header: list[str], columns: list[Column | None], stated: str
-) -> dict[str, str]:
+    rows: Iterator[list[str]], columns: list[Column | None], stated: str
+) -> dict[Column, str]:
     """Return the order of day and month in each column in which a row leaves no doubt."""
-    found = defaultdict[str, set[str]](set)
-    for __, row in rows:
-        if isinstance(row, list):
-            for name, column, cell in zip(header, columns, row, strict=False):
-                if column is not None and FIELDS[column.field].convert is read_date:
-                    found[name].add(stated or find_order(cell))
-    return {name: max(orders) for name, orders in found.items() if len(orders - {""}) == 1}
+    found = defaultdict[Column, set[str]](set)
+    for __, row in _number(rows):
+        for column, cell in zip(columns, row if isinstance(row, list) else (), strict=False):
+            if column is not None and FIELDS[column.field].convert is read_date:
+                readings = {stated} if stated else {*parsers.find_readings(cell)}
+                found[column] |= readings if len(readings) == 1 else set()
+    return {column: orders.pop() for column, orders in found.items() if len(orders) == 1}
 
 
 def _find_columns(
@@ -598,74 +578,65 @@ def _find_columns(
 
 def _explain_unknown(name: str) -> str:
     """Return the message that a column is unknown, with the most similar known name."""
-    close = get_close_matches(fold(name), _BY_NAME, n=1, cutoff=0.6)
+    words = {key: word for key, (__, word) in _BY_NAME.items() if not word.startswith(_DSPACE)}
+    close = get_close_matches(fold(name), words, n=1, cutoff=0.6)
     return _(
         "the column is unknown{meant}; say what it contains with --map FIELD=COLUMN, or leave it "
         "out with --ignore COLUMN",
-        meant=ask_if_meant(_BY_NAME[close[0]][1] if close else None),
+        meant=ask_if_meant(words[close[0]] if close else None),
     )
 
 
-def _read_rows(
-    rows: Rows,
+def _read_row(
+    place: str,
+    row: list[str],
     header: list[str],
     columns: list[Column | None],
     separator: str,
-    orders: Mapping[str, str],
-) -> Iterator[Entry]:
-    for number, row in rows:
-        place = _("row {number}", number=number)
-        if isinstance(row, csv.Error):
-            yield Entry(
-                place, errors=(FieldError("", _("the row is not CSV: {problem}", problem=row)),)
-            )
-            continue
-        if not any(map(str.strip, row)):
-            continue
-        if any(map(str.strip, row[len(header) :])):
-            reason = _(
-                "the row has {count} cells, but the first row has {number}",
-                **{"count": len(row), "number": len(header)},
-            )
-            yield Entry(place, errors=(FieldError("", reason),))
-            continue
-        # Excel leaves out empty cells at the end of a row, or adds some
-        row = [*row, *[""] * (len(header) - len(row))][: len(header)]
-        cells = list(zip(header, columns, row, strict=True))
-        errors = [
-            wrong(name, cell, _DAMAGED)
-            for name, column, cell in cells
-            if column and _DAMAGE.search(cell) and not _is_secondary(FIELDS[column.field].path)
-        ]
-        if any(cell.strip() for name, _, cell in cells if not name):
+    orders: Mapping[Column, str],
+) -> Entry:
+    if any(map(str.strip, row[len(header) :])):
+        reason = _(
+            "the row has {count} cells, but the first row has {number}",
+            **{"count": len(row), "number": len(header)},
+        )
+        return Entry(place, errors=(FieldError("", reason),))
+    # Excel leaves out empty cells at the end of a row, or adds some
+    row = [*row, *[""] * (len(header) - len(row))][: len(header)]
+    errors = []
+    values: list[Value] = []
+    for name, column, cell in zip(header, columns, row, strict=True):
+        if not name and cell.strip():
             reason = _("a cell is in a column that has no name in the first row")
             errors.append(FieldError("", reason))
-        if errors:
-            yield Entry(place, errors=tuple(errors))
+        if column is None:
             continue
-        values = (
-            (name, column, _read_text(text, FIELDS[column.field], orders.get(name, "")))
-            for name, column, cell in cells
-            if column is not None
-            for text in (cell.split(separator) if FIELDS[column.field].is_list else [cell])
+        described = FIELDS[column.field]
+        if _DAMAGE.search(cell) and not _is_secondary(described.path):
+            errors.append(wrong(name, cell, _DAMAGED))
+        used = "||" if "||" in cell else separator
+        values += (
+            _read_text(name, column, text.strip(), orders.get(column, ""))
+            for text in (cell.split(used) if described.is_list else [cell])
         )
-        yield build_entry(place, digest("\x1f".join(row)), values)
+    if errors:
+        return Entry(place, errors=tuple(errors))
+    return build_entry(place, digest("\x1f".join(row)), values)
 
 
-def _read_text(text: str, described: WorkField, order: str) -> str | Doubt:
-    """Return a value of a cell; a Doubt if it is not certain what is meant."""
-    text = text.strip()
+def _read_text(name: str, column: Column, text: str, order: str) -> Value:
+    """Return a value of a cell, with a warning if it is not certain what is meant."""
     if _DAMAGE.search(text):
         reason = _("{reason}; they are removed", reason=wrong("", text, _DAMAGED).reason)
-        return Doubt(_DAMAGE.sub(" ", text).strip(), reason)
+        return Value(name, column, _DAMAGE.sub(" ", text), reason)
     if order:
-        return read_date(text, order)
-    if described.member == "name":
-        found, name = parsers.ORCID.search(text), parsers.ORCID.sub(" ", text).strip(" ")
+        return Value(name, column, read_date(text, order))
+    if FIELDS[column.field].member == "name":
+        found, person = parsers.ORCID.search(text), parsers.ORCID.sub(" ", text).strip(" ")
         if found and parsers.check_orcid(found) is None:
             reason = _("contains an ORCID whose check digit is wrong")
-            return Doubt(name, leave_out(wrong("", text, reason).reason))
-        if _DOUBTFUL.search(name):
+            return Value(name, column, person, leave_out(wrong("", text, reason).reason))
+        if _DOUBTFUL.search(person):
             reason = _("may not be one name such as Silva, Ana")
-            return Doubt(text, wrong("", text, reason).reason)
-    return text
+            return Value(name, column, text, wrong("", text, reason).reason)
+    return Value(name, column, text)

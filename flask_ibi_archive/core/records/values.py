@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import quote
 
 import msgspec
+from babel.dates import get_month_names
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from stdnum import isbn, issn
 from stdnum.iso7064 import mod_11_2, mod_97_10
@@ -250,6 +251,24 @@ VOCABULARIES: dict[str, dict[str, list[str]]] = msgspec.json.decode(
 )
 
 
+def fold(text: str) -> str:
+    """Return a text in lower case without accents, spaces and punctuation."""
+    # one by one, because to sort many accents on one letter takes quadratic time
+    decomposed = "".join(unicodedata.normalize("NFKD", letter) for letter in text.casefold())
+    return re.sub(r"[\W_]", "", decomposed)
+
+
+def list_words(table: str) -> dict[str, str]:
+    """Return the keys of a table of :data:`VOCABULARIES` by their words."""
+    return {word: key for key, words in VOCABULARIES[table].items() for word in words}
+
+
+def choose_by_word(table: str) -> Callable[[str], str]:
+    """Return a function that replaces the words of a table by their key; other texts stay."""
+    known = {fold(word): key for word, key in list_words(table).items()}
+    return lambda text: known.get(fold(text), text)
+
+
 def parse_line_text(field: str, value: Any) -> str:
     """Check a text as :func:`parse_xml_text` does, and return it on one line."""
     text = one_line(parse_xml_text(field, value))
@@ -374,6 +393,21 @@ def parse_language_tag(field: str, value: Any) -> str:
     if not is_language_tag(tag):
         raise wrong(field, tag, _("is not a language tag such as pt-BR"))
     return tag
+
+
+_LANGUAGES = choose_by_word("languages")
+_TWO_LETTERS = {long: short for short, long in languages.LANGUAGES.items()}
+
+
+def read_language(text: str) -> str:
+    """Return the language that a text means, such as ``pt_BR``, ``por`` or ``Português``.
+
+    :returns: a language such as ``pt-BR``; or another text as it is.
+    """
+    found = _LANGUAGES(text.strip())
+    found = _TWO_LETTERS.get(found.lower(), found)
+    primary, dash, region = found.replace("_", "-").partition("-")
+    return f"{primary.lower()}-{region.upper()}" if dash and len(region) == 2 else found
 
 
 def is_language_tag(text: str) -> bool:
@@ -616,6 +650,8 @@ class IssuedDate(msgspec.Struct, frozen=True):
 
 
 _ISSUED = re.compile(r"(?:c\. )?[0-9]{4}|[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?")
+#: A date that Excel stores as the number of days since 1900, and shows so in the wrong format.
+_SERIAL = re.compile("[1-5][0-9]{4}")
 
 
 def parse_issued(field: str, value: Any) -> IssuedDate:
@@ -623,50 +659,103 @@ def parse_issued(field: str, value: Any) -> IssuedDate:
 
     :func:`parse_date` reads dates of metadata that others have made, in any spelling.
     """
-    if isinstance(value, str) and _ISSUED.fullmatch(value):
-        issued = parse_date(value)
-        if len(issued.parts) > value.count("-"):
-            return issued
+    text = value if isinstance(value, str) else ""
+    if _ISSUED.fullmatch(text) and (issued := find_date(text)):
+        return issued
+    if _SERIAL.fullmatch(text):
+        reason = _("is a number of days; in Excel, format the column as a date: 2009-07-21")
+        raise wrong(field, value, reason)
     reason = _('is not a date such as "2009", "2009-07", "2009-07-21" or "c. 2009"')
     raise wrong(field, value, reason)
 
 
-_ISO = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?(?:[T ][0-9:.]+.*)?")
-_COMPACT = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})")
-_NUMERIC = re.compile(r"([0-9]{1,2})[/.]([0-9]{1,2})[/.]([0-9]{4})")
+_TIME = r"(?:[T ][0-9]{1,2}:[0-9:.]+ ?(?:Z|UTC|[+-][0-9:]+)?)?"
+_YEAR_FIRST = re.compile(
+    rf"([0-9]{{4}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}}))?{_TIME})?|([0-9]{{4}})([0-9]{{2}})([0-9]{{2}})"
+)
+_YEAR_LAST = re.compile(rf"(?:([0-9]{{1,2}})[/.-])?([0-9]{{1,2}})[/.-]([0-9]{{4}}){_TIME}")
+#: A year, perhaps that of a copyright or an approximate one, or as a program writes a number.
+_YEAR_ALONE = re.compile(r"\[?(?:(c|ca|circa)(?:\. ?| )|[c©])?([0-9]{4})(?:[.,]0)?\]?")
 _YEAR = re.compile(r"(?<![0-9])(1[0-9]{3}|20[0-9]{2})(?![0-9])")
 _APPROXIMATE = re.compile(r"(?<!\w)(?:c|ca|circa|cerca de|about|approx)\b|[?~]", re.IGNORECASE)
+#: The numbers of the months by their folded names in the languages of the pages.
+_MONTHS = {
+    fold(name): number
+    for language in ("pt", "es", "en")
+    for width in ("wide", "abbreviated")
+    for number, name in get_month_names(width, locale=language).items()
+}
+#: The words between a day, a month and a year.
+_BETWEEN = frozenset({"de", "del", "do", "of", "o", "st", "nd", "rd", "th"})
+
+
+def find_readings(text: str) -> dict[str, IssuedDate]:
+    """Return what a date such as ``03/04/2009`` may mean, by the order of day and month.
+
+    The orders are "dmy" and "mdy". A date in another form has no reading.
+    """
+    found = _YEAR_LAST.fullmatch(text.strip())
+    if found is None or found[1] is None:
+        return {}
+    orders = {"dmy": (found[3], found[2], found[1]), "mdy": (found[3], found[1], found[2])}
+    return {order: date for order, parts in orders.items() if (date := _make_date(*parts))}
 
 
 @lru_cache(maxsize=1024)  # imports have few dates, each many times
-def parse_date(text: str) -> IssuedDate:
-    """Parse a date such as ``2009-07-21``, ``1998-08``, ``1998``, ``c. 1998`` or ``May 1998``.
+def find_date(text: str, order: str = "") -> IssuedDate | None:
+    """Return the date that a whole text states, with the text that records contain.
 
-    ``03/04/2009`` is the third of April or the fourth of March. Therefore only the year is set. If
-    the text contains two different years, such as ``1998-2001``, the year is None.
+    :param text: a date such as ``2009-07-21T13:23:45Z``, ``21/07/2009``, ``07/2009``, ``2009.0``,
+        ``[ca. 1998]``, ``12 de março de 2015``, ``July 21, 2009`` or ``jul/09``.
+    :param order: the order of day and month if the date alone does not say it: "dmy" or "mdy".
+    :returns: None if the text is not a date, or may be one of two dates.
+    """
+    if found := _YEAR_FIRST.fullmatch(text):
+        return _make_date(*(part for part in found.groups() if part))
+    if readings := find_readings(text):
+        dates = {*readings.values()}
+        return readings.get(order) or (dates.pop() if len(dates) == 1 else None)
+    if (found := _YEAR_LAST.fullmatch(text)) and found[1] is None:
+        return _make_date(found[3], found[2])
+    if found := _YEAR_ALONE.fullmatch(text):
+        date = _make_date(found[2])
+        if date and found[1]:
+            return msgspec.structs.replace(date, text=f"c. {date.text}", is_approximate=True)
+        return date
+    words = [fold(word) for word in re.findall(r"[0-9]+|[^\W\d_]+", text)]
+    match [_MONTHS.get(word, word) for word in words if word not in _BETWEEN]:
+        case [int(month), str(year)] if re.fullmatch(r"\w+\.?[/-][0-9]{2}", text):  # Excel's
+            return _make_date(f"{'20' if year < '30' else '19'}{year}", month)
+        case [int(month), str(year)]:
+            return _make_date(year, month)
+        case [str(day), int(month), str(year)] | [int(month), str(day), str(year)]:
+            return _make_date(year, month, day)
+    return None
+
+
+def _make_date(year: str, *more: str | int) -> IssuedDate | None:
+    """Return the date with a year, and perhaps a month and a day; None if there is no such date."""
+    parts: list[Any] = [*map(int, (year, *more))] if re.fullmatch("[0-9]{4}", year) else [0]
+    with suppress(ValueError):
+        text = date(*(*parts, 1, 1)[:3]).isoformat()[: (4, 7, 10)[len(more)]]
+        return IssuedDate(text, *parts)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def parse_date(text: str) -> IssuedDate:
+    """Parse a date of metadata in any spelling; see :func:`find_date`.
+
+    Of a text that states more, or of ``03/04/2009``, only the year is set. If the text contains two
+    different years, such as ``1998-2001``, the year is None.
     """
     text = one_line(text)
-    if found := _ISO.fullmatch(text) or _COMPACT.fullmatch(text):
-        year, month, day = (None if part is None else int(part) for part in found.groups())
-        if year and _is_date(year, month, day):
-            return IssuedDate(text, year, month, day)
-    elif found := _NUMERIC.fullmatch(text):
-        first, second, year = map(int, found.groups())
-        month, day = (second, first) if first > 12 else (first, second)
-        if year and max(first, second) > 12 and _is_date(year, month, day):
-            return IssuedDate(text, year, month, day)
+    if found := find_date(text):
+        return msgspec.structs.replace(found, text=text)
     years = set(_YEAR.findall(text))
     if len(years) != 1:
         return IssuedDate(text)
     return IssuedDate(text, int(years.pop()), is_approximate=bool(_APPROXIMATE.search(text)))
-
-
-def _is_date(year: int, month: int | None, day: int | None) -> bool:
-    try:
-        date(year, 1 if month is None else month, 1 if day is None else day)
-    except ValueError:
-        return False
-    return True
 
 
 def find_issued(texts: Iterable[str]) -> IssuedDate | None:

@@ -22,13 +22,6 @@ from flask_ibi_archive.core.records.record import ELEMENTS, DublinCore, DublinCo
 from flask_ibi_archive.core.records.rich_text import to_plain
 from flask_ibi_archive.errors import one_line
 
-#: The codes of ISO 639-2 that metadata often contain, and the language tags for them.
-_THREE_LETTERS = {
-    "por": "pt", "eng": "en", "spa": "es", "fra": "fr", "fre": "fr", "deu": "de", "ger": "de",
-    "ita": "it", "jpn": "ja", "rus": "ru", "zho": "zh", "chi": "zh", "lat": "la",
-}  # fmt: skip
-
-
 #: Who may read the files of a work: all readers, all from a day on, or some.
 Access = Literal["open", "embargoed", "restricted"]
 
@@ -278,10 +271,8 @@ def clean_elements(
 
 def _language(text: str) -> str | None:
     """Return the language tag that a value of dc:language means; None if it is another text."""
-    tag = text.strip().replace("_", "-")
-    if not values.is_language_tag(tag):
-        return None
-    return _THREE_LETTERS.get(tag.lower(), tag)
+    tag = values.read_language(text)
+    return tag if values.is_language_tag(tag) else None
 
 
 def _find_related(text: str) -> model.RelatedWork | None:

@@ -162,14 +162,18 @@ def test_all_errors_are_reported_and_nothing_is_changed(app: Flask, path: Path) 
 
 DOUBTFUL = """\
 Título;Autor;ORCID;ISBN;Tipo;Data da defesa;Resumo;Ano;Páginas
-A;Silva, Ana (0000-0002-1825-0098);;9.78047E+12;Artigo;jul/09;Um\x0bdois;2009;7-18
+A;Silva, Ana (0000-0002-1825-0098);;9.78047E+12;Artigo;21/07/09;Um\x0bdois;2009;7-18
 B;Silva, Ana/Souza, Davi;0000-0002-1825-0098;;Tezze;;;2010
 C;Lima, Eva;;;Livro;;;2011
 """
 WARNINGS = [
     ("row 2", "Autor", "contains an ORCID whose check digit is wrong; it is left out"),
     ("row 2", "Resumo", "contains control characters or damaged letters; they are removed"),
-    ("row 2", "Páginas", "the title of the journal, book or event is missing; it is left out"),
+    (
+        "row 2",
+        "Páginas",
+        "the title of the journal, book or event is missing; it is kept as a note",
+    ),
     ("row 2", "Data da defesa", "is not a date such as"),
     ("row 2", "ISBN", "is not an ISBN such as 978-0-306-40615-7; it is left out"),
     ("row 3", "Autor", "may not be one name such as Silva, Ana"),
@@ -200,7 +204,7 @@ def test_a_secondary_value_that_is_wrong_is_left_out_with_a_warning(app: Flask, 
     first, second, _ = (item["metadata"]["work"] for item in export(archive_of(app)))
     assert first == {
         "titles": ["A"], "creators": ["Silva, Ana"], "type": "Artigo", "issued": "2009",
-        "abstracts": ["Um dois"],
+        "abstracts": ["Um dois"], "notes": ["Páginas: 7-18"],
     }  # fmt: skip
     assert second["creators"] == ["Silva, Ana/Souza, Davi"]
 
@@ -241,13 +245,19 @@ def test_a_report_is_in_the_language_of_the_user(
 THESES = Path(__file__).parents[2] / "data" / "theses.csv"
 
 
-@pytest.mark.parametrize(("encoding", "mark"), [("cp1252", b""), ("utf-16-le", BOM_UTF16_LE)])
+@pytest.mark.parametrize(
+    ("encoding", "mark", "name"),
+    [("cp1252", b"", "Windows-1252"), ("utf-16-le", BOM_UTF16_LE, "UTF-16")],
+)
 def test_a_table_of_theses_is_imported_as_excel_saves_it(
-    app: Flask, path: Path, encoding: str, mark: bytes
+    app: Flask, path: Path, encoding: str, mark: bytes, name: str
 ) -> None:
     text = THESES.read_text("utf-8").replace("\n", "\r\n")
     path.write_bytes(mark + text.encode(encoding))
-    assert mint(app, path, "--identifiers", path).data == "added 12, updated 0, skipped 0\n"
+    outcome = mint(app, path, "--identifiers", path, "--strict")
+    assert outcome.out == "added 12, updated 0, skipped 0\n"
+    assert f"row 1: the table is read as {name}; if letters are wrong, open it in" in outcome.err
+    assert outcome.err.count("\n") == 1
     items = export(archive_of(app))
     works = [item["metadata"]["work"] for item in items]
     assert works[0] == {

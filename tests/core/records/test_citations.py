@@ -91,9 +91,8 @@ def read_csl(work: Work) -> dict[str, Any]:
 
 
 def join(name: NameParts) -> str:
-    """Return a name that was read from BibTeX as ``Family, Given``."""
-    assert not name.jr
-    parts = (" ".join([*name.von, *name.last]), " ".join(name.first))
+    """Return a name that was read from BibTeX as ``Family, Given, Jr.``."""
+    parts = map(" ".join, ([*name.von, *name.last], name.first, name.jr))
     # the middleware does not decode lists of names
     return ", ".join(DECODER.latex_to_text(part) for part in parts if part)
 

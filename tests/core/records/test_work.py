@@ -132,7 +132,7 @@ def test_a_degree_gives_the_date_the_type_and_the_publisher_unless_they_are_stat
 
 def test_the_language_and_the_title_have_substitutes() -> None:
     languages = [make(language=text).language for text in ("por", "pt_BR", "pt-BR", "Português")]
-    assert languages == ["pt", "pt-BR", "pt-BR", None]
+    assert languages == ["pt", "pt-BR", "pt-BR", "pt"]
     work = make_work(Record(ibip=IBI), {"title": ((" ", None),)}, BASE, title="a.pdf")
     assert (work.title, work.has_title) == ("a.pdf", False)
     assert make().title == IBI

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records.formats.common import document, element, find_access
-from flask_ibi_archive.core.records.values import VOCABULARIES, IssuedDate
+from flask_ibi_archive.core.records.values import VOCABULARIES, IssuedDate, list_words
 from flask_ibi_archive.core.records.work import Work
 
 
@@ -32,35 +32,17 @@ class Part(NamedTuple):
 
 
 #: Abbreviations of the months (annex A). Dates of works are in the language of the work.
-_MONTHS = {
-    "pt": ("jan.", "fev.", "mar.", "abr.", "maio", "jun.", "jul.", "ago.", "set.", "out.", "nov.",
-           "dez."),
-    "en": ("Jan.", "Feb.", "Mar.", "Apr.", "May", "June", "July", "Aug.", "Sept.", "Oct.", "Nov.",
-           "Dec."),
-    "es": ("enero", "feb.", "marzo", "abr.", "mayo", "jun.", "jul.", "agosto", "sept.", "oct.",
-           "nov.", "dic."),
-}  # fmt: skip
+_MONTHS = VOCABULARIES["months"]
 #: The articles and the other words of one syllable at the beginning of a title. If a work has no
 #: author, such a word and the next word are in capitals (8.1).
-_SHORT_WORDS = frozenset({
-    "a", "à", "ao", "aos", "as", "às", "com", "da", "das", "de", "do", "dos", "e", "em", "na",
-    "nas", "no", "nos", "o", "os", "por", "um", "uma", "umas", "uns",
-    "al", "con", "del", "el", "en", "la", "las", "los", "un", "una", "unas", "unos", "y",
-    "an", "in", "of", "on", "the", "to",
-})  # fmt: skip
+_SHORT_WORDS = frozenset(list_words("short words"))
 #: The words of a citation: what a thesis of each type and degree is called, and others.
 _WORDS = {
     language: {key: words[number] for key, words in VOCABULARIES["citations"].items()}
     for number, language in enumerate(("pt", "en", "es"))
 }
 #: The language of the name of a degree, by a word in it.
-_DEGREE_LANGUAGES = {
-    "pt": re.compile("doutor|mestr|bachar|gradua|especializaç", re.IGNORECASE),
-    "es": re.compile("doctorado|doctor en|maestr|grado|especializaci", re.IGNORECASE),
-    "en": re.compile(r"doctor|ph\.?d|master|bachelor", re.IGNORECASE),
-}
-#: The words of kinship that belong to the surname in front of them (8.1).
-KINSHIP = re.compile(r"(filho|netto|neto|j[uú]nior|sobrinho)", re.IGNORECASE)
+_DEGREE_LANGUAGES = list_words("degree languages")
 #: The particles in front of a surname, which follow the given names (8.1). In capitals they belong
 #: to the surname, as in Van Buren.
 _PARTICLES = re.compile(
@@ -148,10 +130,8 @@ def _format_author(name: model.Name) -> str:
     if name.given is not None:
         family, (given, *suffixes) = name.family, re.split(r",\s*", name.given)
         first, _, last = given.rpartition(" ")
-        if KINSHIP.fullmatch(family) and first and len(last.rstrip(".")) > 1:
+        if model.KINSHIP.fullmatch(family) and first and len(last.rstrip(".")) > 1:
             family, given = f"{last} {family}", first
-        if suffixes and KINSHIP.fullmatch(suffixes[0]):
-            family = f"{family} {suffixes.pop(0)}"
         if particle := _PARTICLES.match(family):
             family, given = family[particle.end() :], f"{given} {particle[0]}".rstrip()
         return ", ".join((family.upper(), given, *suffixes))
@@ -204,7 +184,8 @@ def _describe_thesis(work: Work, language: str) -> str:
     stated = work.type_text or ""
     if known.name is not None:
         # both words of the degree are in one language
-        found = (name for name, word in _DEGREE_LANGUAGES.items() if word.search(known.name))
+        name = known.name.lower()
+        found = (tag for word, tag in _DEGREE_LANGUAGES.items() if word in name)
         words = _WORDS[next(found, language)]
     kind = "specialist" if known.level == "specialist" else work.type.value
     degree = stated if _STATED_DEGREE.fullmatch(stated) else words[kind]

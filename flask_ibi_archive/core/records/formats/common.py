@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from flask_ibi_archive.core.protocol.languages import LANGUAGES
 from flask_ibi_archive.core.records.description import WorkType
-from flask_ibi_archive.core.records.values import VOCABULARIES, clean
+from flask_ibi_archive.core.records.values import VOCABULARIES, clean, read_language
 from flask_ibi_archive.core.records.work import Work
 
 SEMANTICS = "info:eu-repo/semantics/"
@@ -71,12 +71,7 @@ class Term(NamedTuple):
 
 _ACCESS = {
     access: Term(SEMANTICS + name, f"{access} access", f"{_COAR}access_right/{code}")
-    for access, name, code in (
-        ("open", "openAccess", "c_abf2"),
-        ("embargoed", "embargoedAccess", "c_f1cf"),
-        ("restricted", "restrictedAccess", "c_16ec"),
-        ("metadata only", "closedAccess", "c_14cb"),
-    )
+    for access, (name, code) in VOCABULARIES["access terms"].items()
 }
 METADATA_ONLY = _ACCESS["metadata only"]
 
@@ -91,14 +86,9 @@ def find_access(work: Work) -> Term | None:
 
 
 _VERSIONS = {
-    Term(f"{SEMANTICS}{name}", label, f"{_COAR}version/{code}"): words
-    for name, label, code, words in (
-        ("draft", "AO", "c_b1a7d7d4d402bcce", "draft ao"),
-        ("submittedVersion", "SMUR", "c_71e4c1898caa6e32", "submittedversion submitted smur"),
-        ("acceptedVersion", "AM", "c_ab4af688f83e57aa", "acceptedversion accepted am"),
-        ("publishedVersion", "VoR", "c_970fb48d4fbd8a85", "publishedversion published vor"),
-        ("updatedVersion", "EVoR", "c_dc82b40f9837b551", "updatedversion updated evor"),
-    )
+    word: Term(f"{SEMANTICS}{name}", label, f"{_COAR}version/{code}")
+    for name, (label, code, *words) in VOCABULARIES["version terms"].items()
+    for word in words
 }
 
 
@@ -108,8 +98,7 @@ def find_version(work: Work) -> Term | None:
     The version of a description may state the stage. It may also be the number of a version of
     software or the edition of a book; then the result is None.
     """
-    word = (work.version or "").removeprefix(SEMANTICS).replace(" ", "").lower()
-    return next((term for term, words in _VERSIONS.items() if word in words.split()), None)
+    return _VERSIONS.get((work.version or "").removeprefix(SEMANTICS).replace(" ", "").lower())
 
 
 #: The codes of ISO 639-1 and of ISO 639-3 of the same languages.
@@ -119,9 +108,9 @@ _CODES = {**LANGUAGES, "sh": "hbs"}
 def find_language_code(tag: str) -> str:
     """Return the code of ISO 639-3 of a language tag, such as ``por`` for ``pt-BR``.
 
-    :returns: the text itself if it is no language tag with a code of ISO 639-1.
+    :returns: the text itself if it is no language with a code of ISO 639-1.
     """
-    return _CODES.get(tag.strip().replace("_", "-").partition("-")[0].lower(), tag)
+    return _CODES.get(read_language(tag).partition("-")[0].partition("_")[0].lower(), tag)
 
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'

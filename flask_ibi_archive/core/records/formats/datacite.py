@@ -309,11 +309,7 @@ SPACE = (
     "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd",
 )
 #: The groups of elements whose names are those of their members in the plural.
-_GROUPS = (
-    "creators", "contributors", "titles", "subjects", "dates", "alternateIdentifiers",
-    "relatedIdentifiers", "rightsList", "descriptions", "sizes", "formats", "geoLocations",
-    "fundingReferences", "relatedItems",
-)  # fmt: skip
+_GROUPS = values.VOCABULARIES["datacite"]["groups"]
 #: The elements of a grant, and their attributes.
 _GRANT = {
     "funderName": "",
@@ -445,15 +441,9 @@ OPENAIRE = (
 )
 
 #: The terms of DataCite that are newer than the schema. Such dates and related works are left out.
-_NEW_DATES = frozenset({"Coverage", "Other", "Withdrawn"})
-_NEW_RELATIONS = frozenset({
-    "Collects", "HasTranslation", "IsCollectedBy", "IsObsoletedBy", "IsPublishedIn",
-    "IsTranslationOf", "Obsoletes", "Other",
-})  # fmt: skip
-_OPENAIRE_GROUPS = (
-    "titles", "creators", "contributors", "alternateIdentifiers", "relatedIdentifiers", "dates",
-    "subjects", "sizes",
-)  # fmt: skip
+_NEW_DATES = values.VOCABULARIES["datacite"]["newer dates"]
+_NEW_RELATIONS = values.VOCABULARIES["datacite"]["newer relations"]
+_OPENAIRE_GROUPS = values.VOCABULARIES["datacite"]["openaire groups"]
 _GENERAL = {
     **dict.fromkeys(
         map(model.WorkType, ("collection", "image", "map", "music", "other", "sound", "video")),

@@ -12,6 +12,7 @@ from typing import Any
 
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records.formats.common import TYPES, find_access
+from flask_ibi_archive.core.records.values import list_words
 from flask_ibi_archive.core.records.work import Work, WorkFile
 
 #: The namespace of PROV-O. Its terms are written as IRIs, because they need no other context then.
@@ -22,20 +23,7 @@ _ROLES: frozenset[model.Role] = frozenset(
     {"editor", "translator", "illustrator", "producer", "sponsor"}
 )
 #: The properties for other works; others are mentioned.
-_PROPERTIES = {
-    "citation": "Cites References",
-    "isPartOf": "IsPartOf IsPublishedIn",
-    "hasPart": "HasPart",
-    "isBasedOn": "IsDerivedFrom",
-    "translationOfWork": "IsTranslationOf",
-    "workTranslation": "HasTranslation",
-    "exampleOfWork": "IsVersionOf IsVariantFormOf",
-    "workExample": "HasVersion",
-    "subjectOf": "IsCitedBy IsReferencedBy IsDescribedBy IsDocumentedBy IsReviewedBy",
-}
-_RELATIONS = {
-    relation: name for name, relations in _PROPERTIES.items() for relation in relations.split()
-}
+_RELATIONS = list_words("schema.org relations")
 
 
 def write_json_ld(work: Work, indent: int | None = 1) -> str:
@@ -194,14 +182,16 @@ def _make(type: str, identifier: str | None = None, /, **properties: Any) -> dic
 
 def _describe_name(name: model.Name) -> dict[str, Any]:
     identifier = name.orcid_url or name.ror
+    family, given, suffix = name.parts
     return _make(
         "Person" if name.is_person else "Organization",
         identifier,
         identifier=identifier,
         sameAs=name.lattes_url,
         name=name.direct,
-        givenName=name.given,
-        familyName=name.given and name.family,
+        givenName=given,
+        familyName=given and family,
+        honorificSuffix=suffix,
         affiliation=[_describe_organisation(each.name, each.ror) for each in name.affiliations],
     )
 

@@ -20,7 +20,7 @@ from flask_ibi_archive.core.records.description import (
 from flask_ibi_archive.core.records.formats.brazilian import WITH_EDITIONS
 from flask_ibi_archive.core.records.formats.common import TYPES
 from flask_ibi_archive.core.records.record import format_description
-from flask_ibi_archive.core.records.values import IssuedDate
+from flask_ibi_archive.core.records.values import IssuedDate, list_words
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import one_line
 
@@ -126,10 +126,11 @@ def _list_dates(work: Work) -> Iterator[tuple[str, str]]:
 
 
 def _format_name(name: Name) -> str:
-    """Return a name. Braces protect a name that BibTeX would divide, such as an organisation."""
+    """Return a name such as ``Silva, Jr., José``. Braces protect what BibTeX would divide."""
     if name.given is None:
         return "{" + escape(name.family) + "}"
-    return f"{_protect(name.family)}, {_protect(name.given)}"
+    family, given, suffix = name.parts
+    return ", ".join(map(_protect, filter(None, (family, suffix, given))))
 
 
 def _protect(text: str) -> str:
@@ -197,18 +198,7 @@ _ROLES: dict[str, tuple[Role | None, ...]] = {
 }
 #: The types of CSL that are no types of works, by the type that says most about such a work. A
 #: description may state them as a type in words.
-_OTHER_TYPES = {
-    "article": "article-magazine article-newspaper",
-    "chapter": "entry entry-dictionary entry-encyclopedia",
-    "collection": "periodical",
-    "image": "figure",
-    "other": "event performance",
-    "review": "review-book",
-    "text": """bill classic hearing interview legal_case legislation manuscript pamphlet
-        personal_communication post post-weblog regulation treaty webpage""",
-    "video": "broadcast",
-}
-OTHER_TYPES = {name: type for type, names in _OTHER_TYPES.items() for name in names.split()}
+OTHER_TYPES = list_words("csl types")
 #: The fields of a description that CSL has no variables for.
 _NOT_IN_CSL = frozenset({
     "access_right", "coverage", "dates", "degree", "funding", "related", "rights",
@@ -329,8 +319,8 @@ def _is_plain(name: Name) -> bool:
 def _format_csl_name(name: Name) -> dict[str, str]:
     if name.given is None:
         return {"family" if name.is_person else "literal": name.family}
-    given, _, suffix = name.given.partition(", ")
-    return {"family": name.family, "given": given, **({"suffix": suffix} if suffix else {})}
+    family, given, suffix = name.parts
+    return {"family": family, "given": given, **({"suffix": suffix} if suffix else {})}
 
 
 def _format_csl_date(issued: IssuedDate) -> dict[str, Any]:
