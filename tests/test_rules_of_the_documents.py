@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
-import re
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,15 +12,6 @@ from flask import Flask
 from hypothesis import given
 from support.archives import archive_of, import_file, import_records
 from support.identifier_strategies import repository_names
-from support.stores import (
-    RELATIONS,
-    MemoryCatalogue,
-    StoreMaker,
-    identifiers_of,
-    make_facts,
-    make_request,
-    rep_of,
-)
 from support.vectors import FOLDER, load
 from support.web import ask
 
@@ -30,8 +19,6 @@ from flask_ibi_archive.core.identifiers.dates import format_date, parse_decimal
 from flask_ibi_archive.core.identifiers.grammar import build_repository_suffix, convert_from_decimal
 from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
-from flask_ibi_archive.core.protocol.relations import VerbList
-from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.errors import IdentifierError
 
 IDENTIFIERS = load("identifiers.json")
@@ -164,57 +151,3 @@ def test_the_answers_have_the_pairs_of_examples_7_4_7_6_7_8_and_7_10(
         "http://mtc-m16d.sid.inpe.br/col/sid.inpe.br/mtc-m19/2013/09.04.12.27.58/doc/metadata.cgi"
     )
     assert not any("metadados" in name for name in pairs)
-
-
-def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
-    """Return the pairs that a resolver may deliver, and the pairs with which it can continue."""
-    values_by_name = dict(pairs)
-    steps = [
-        re.escape(step.name) + (r"(\([^)]*\))?" if step.name == ".translation" else "")
-        for step in verbs.relation.steps
-    ]
-
-    def values(kind: str, length: int) -> Iterator[Any]:
-        wanted = re.compile(re.escape(kind) + "".join(steps[:length]))
-        yield from (
-            (name, value) for name, value in values_by_name.items() if wanted.fullmatch(name)
-        )
-
-    if values_by_name.get("state") == "Deleted":
-        return {("state", "Deleted"), ("timestamp", values_by_name["timestamp"])}, set()
-    if [*values("url", len(steps))]:
-        delivered = {
-            found
-            for kind in ("ibi", "url", "contenttype", "state", "timestamp")
-            for found in values(kind, len(steps))
-        }
-        return delivered | {("urlkey", values_by_name["urlkey"])}, set()
-    ahead = {found for length in range(len(steps) + 1) for found in values("ibi", length)}
-    if "u" in verbs.relation.shape and "ibi.nextedition" in values_by_name:
-        ahead.add(("ibi.nextedition", values_by_name["ibi.nextedition"]))
-    return set(), ahead
-
-
-@pytest.mark.rule("R72-28")
-@pytest.mark.parametrize("seed", range(4))
-def test_filtering_does_not_change_the_outcome_of_resolving(seed: int) -> None:
-    """[R] 7.2, FILTRARLISTADEURL."""
-    maker = StoreMaker(300 + seed, 200)
-    world = MemoryCatalogue(maker.records)
-    dice = random.Random(seed)
-    delivered = continued = shorter = 0
-    for _ in range(300):
-        record = dice.choice(maker.records)
-        request = make_request(dice, dice.choice(identifiers_of(record)))
-        relations = dice.choice(RELATIONS)
-        answers = []
-        for is_filtered in (False, True):
-            facts = make_facts("a.example", rep_of(9), relations, filter_url_list=is_filtered)
-            answers.append(answer_url_request(world, request, facts, lambda item: "1234567890-0"))
-        whole, filtered = answers
-        outcome = finish(whole, request.verbs)
-        assert finish(filtered, request.verbs) == outcome, (seed, request, relations)
-        delivered += bool(outcome[0])
-        continued += len(outcome[1]) > 1
-        shorter += len(filtered) < len(whole)
-    assert min(delivered, continued, shorter) > 20, "there are enough requests of each kind"

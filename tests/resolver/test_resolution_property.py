@@ -464,7 +464,7 @@ def check(
     return led
 
 
-@pytest.mark.rule("R61-06", "R61-07", "R61-08", "R62-09", "R62-12")
+@pytest.mark.rule("R61-06", "R61-07", "R61-08", "R62-09", "R62-12", "R72-28")
 @pytest.mark.parametrize(
     "seeds", [range(3), pytest.param(range(3, 100), marks=pytest.mark.slow)], ids=str
 )

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -194,31 +189,3 @@ def load_schema(name: str) -> etree.XMLSchema:
     parser = etree.XMLParser(no_network=True)
     parser.resolvers.add(_Folder())
     return etree.XMLSchema(etree.parse(FOLDER / SCHEMA_FILES.get(name, f"{name}.xsd"), parser))
-
-
-#: The lists of terms of the JSON schema that kernels 4.6 and 4.7 have extended.
-_EXTENDED = {
-    **{name: name for name in ("contributorType", "dateType", "relationType")},
-    "relatedIdentifierType": "relatedIdentifierType",
-    "resourceTypeGeneral": "resourceType",
-}
-
-
-@cache
-def load_validator() -> Any:
-    """Return a validator of DataCite's JSON, with the terms of kernel 4.7.
-
-    The package ``datacite`` contains the schema of kernel 4.5. The package itself is not imported,
-    because it needs the network.
-    """
-    spec = find_spec("datacite")
-    assert spec is not None
-    [folder] = spec.submodule_search_locations or ()
-    schema = json.loads((Path(folder) / "schemas/datacite-v4.5.json").read_text(encoding="utf-8"))
-    for name, file in _EXTENDED.items():
-        root = etree.parse(FOLDER / f"datacite-4.7/include/datacite-{file}-v4.xsd")
-        terms = {str(one.get("value")) for one in root.iter("{*}enumeration")}
-        assert terms >= {*schema["definitions"][name]["enum"]}
-        schema["definitions"][name]["enum"] = sorted(terms)
-    schema["definitions"]["relatedObject"]["properties"]["relationTypeInformation"] = {}
-    return jsonschema_rs.Draft201909Validator(schema)

@@ -9,12 +9,10 @@ from datetime import date
 from functools import cache
 from gettext import NullTranslations
 from html.parser import HTMLParser
-from string import Formatter
 from typing import Any
 from unittest.mock import patch
 
 from babel import Locale
-from babel.messages import Catalog
 from flask import Flask
 from lxml import html
 
@@ -167,21 +165,6 @@ class _MarkedTexts(NullTranslations):
 
     def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
         return self.gettext(msgid1 if n == 1 else msgid2)
-
-
-def list_wrong_messages(catalogue: Catalog) -> list[object]:
-    """Return the messages whose translations have other placeholders than the messages."""
-    return [
-        one.id for one in catalogue if one.id and _find_fields(one.id) != _find_fields(one.string)
-    ]
-
-
-def _find_fields(texts: Any) -> set[Any]:
-    """Return the placeholders of a text, or of the forms of a text with a number."""
-    forms = (texts,) if isinstance(texts, str) else texts
-    return {
-        part[1:4:2] for text in forms for part in Formatter().parse(text) if part[1] is not None
-    }
 
 
 @cache

@@ -21,18 +21,12 @@ from flask_ibi_archive.core.protocol.catalogue_items import File, OwnMetadata, S
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import (
     SHAPES,
-    VerbList,
-    parse_relation,
     parse_relation_pattern,
     parse_verb_list,
-    step_matches,
 )
 from flask_ibi_archive.core.protocol.url_list import (
-    NEXT_EDITION,
-    URL_PAIR_NAMES,
     ArchiveFacts,
     ArchiveUrls,
-    UrlPair,
 )
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
@@ -43,9 +37,6 @@ from flask_ibi_archive.core.records.record import (
 )
 
 Json = dict[str, Any]
-
-#: Pairs that are also in every filtered list ([R] Example 7.3).
-ALWAYS_NEEDED = ("archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware")
 
 # --- the reference -------------------------------------------------------------------------------
 
@@ -309,38 +300,6 @@ def address_of(item: MemoryItem, file: File | None, base: str) -> str | None:
     if file is None:
         return None
     return file.url or f"{base}/col/{item.rep or item.ibip}/doc/{quote(file.path, safe='/')}"
-
-
-def filter_url_list(pairs: list[UrlPair], verbs: VerbList) -> list[UrlPair]:
-    """Return the pairs of a URL list that the resolver needs for its next step.
-
-    Source: [R] 7.2, FILTRARLISTADEURL, and Example 7.3.
-    """
-    values = dict(pairs)
-    if values.get("state") == "Deleted":
-        return pairs
-    path = verbs.relation.steps
-    needed = [pair for pair in pairs if pair[0] in ALWAYS_NEEDED]
-    intermediate: list[UrlPair] = []
-    has_url = False
-    for name, value in pairs:
-        prefix, dot, rest = name.partition(".")
-        if name in ALWAYS_NEEDED or name == NEXT_EDITION or prefix not in (*URL_PAIR_NAMES, "ibi"):
-            continue
-        steps = parse_relation(dot + rest).steps
-        if not all(map(step_matches, path, steps)) or len(steps) > len(path):
-            continue
-        if len(steps) == len(path):
-            needed.append((name, value))
-            has_url = has_url or prefix == "url"
-        elif prefix == "ibi":
-            intermediate.append((name, value))
-    if has_url:
-        return [*needed, ("urlkey", values["urlkey"])]
-    needed += intermediate
-    if "u" in verbs.relation.shape and NEXT_EDITION in values:
-        needed.append((NEXT_EDITION, values[NEXT_EDITION]))
-    return needed
 
 
 # --- stores made at random -----------------------------------------------------------------------

@@ -26,22 +26,11 @@ from sqlalchemy import insert
 from support.accesses import insert_counts
 from support.alerts import ALERTS, IBI, UNKNOWN
 from support.archives import archive_of, close, import_records, make_app
+from support.document_registries import IP, a_location, an_actor, register
 from support.loopback import PATIENCE, serving
 from support.pages import LANGUAGES
-from support.registries import NOON, a_registry, included
-from support.registry_calls import (
-    COPY_URL,
-    DATE,
-    DOCUMENT,
-    HERMES,
-    ICONET,
-    URL,
-    actor_call,
-    call,
-    document_call,
-    registry_app,
-)
-from support.resolving import resolver_of
+from support.registries import CHEAP, NOON, a_registry, included
+from support.resolving import app_over, resolver_of
 from support.vectors import load
 from support.web import CONTENTS, rep, resolver_app, shelf
 
@@ -125,20 +114,20 @@ def _archive(folder: Path) -> Iterator[Flask]:
 @contextmanager
 def _resolver(folder: Path) -> Iterator[Flask]:
     """Yield a resolver with a registry in which two actors have registered a document."""
-    metadata = [
-        *(("metadataURL", f"{URL}.xml"), ("metadataLastUpdate", DATE)),
-        *(("metadataFormat", "oai_dc"), ("metadataLanguage", "pt-BR")),
-    ]
-    editions = [("previousEditionURL", "http://a.br/1"), ("nextEditionURL", "http://a.br/3")]
-    own = document_call(HERMES, DOCUMENT, originalDocument="yes")
-    with registry_app(folder, IBI_RESOLVER_DATABASE_URI=f"sqlite:///{folder}.sqlite") as app:
-        for sent in (
-            actor_call(HERMES),
-            actor_call(ICONET),
-            [*own, *metadata, *editions],
-            document_call(ICONET, DOCUMENT, COPY_URL),
-        ):
-            assert call(app, sent).status == 200
+    document = "dpi.inpe.br/banon/2008/07.17.17.22"
+    config = {
+        "IBI_RESOLVER_REGISTRY": True,
+        "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{folder}.sqlite",
+        "IBI_MINT_HOST": "registry.example.org",
+    }
+    with app_over([], folder, **config) as app:
+        registry = resolver_of(app).document_registry
+        assert registry is not None
+        registry.look_up, registry.cost = lambda host: (IP,), CHEAP
+        own, other = (an_actor(registry, name) for name in ("hermes", "iconet"))
+        editions = {"previous_edition_url": "http://a.br/1", "next_edition_url": "http://a.br/3"}
+        register(registry, own, document, a_location("a", "oai_dc", **editions), True)
+        register(registry, other, document, a_location("b"))
         add_conflicts(resolver_of(app).database)
         yield app
 

@@ -16,13 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.stores import (
-    ALWAYS_NEEDED,
+    FORMATS as STORED_FORMATS,
+)
+from support.stores import (
     LANGUAGES,
     RELATIONS,
     MemoryCatalogue,
     Place,
     StoreMaker,
-    filter_url_list,
     identifiers_of,
     make_facts,
     make_request,
@@ -30,9 +31,6 @@ from support.stores import (
     rep_of,
     see,
     step,
-)
-from support.stores import (
-    FORMATS as STORED_FORMATS,
 )
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -311,6 +309,42 @@ def test_the_whole_list_has_each_relation_of_the_item(seed: int) -> None:
             ADDRESS, SERVICE, patterns, filter_url_list=False, follow_editions=follow
         )
         assert in_order(answer(world, request, facts)) == in_order(expected), (seed, request, facts)
+
+
+#: Pairs that are also in every filtered list ([R] Example 7.3).
+ALWAYS_NEEDED = ("archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware")
+
+
+def filter_url_list(pairs: list[UrlPair], verbs: VerbList) -> list[UrlPair]:
+    """Return the pairs of a URL list that the resolver needs for its next step.
+
+    Source: [R] 7.2, FILTRARLISTADEURL, and Example 7.3.
+    """
+    values = dict(pairs)
+    if values.get("state") == "Deleted":
+        return pairs
+    path = verbs.relation.steps
+    needed = [pair for pair in pairs if pair[0] in ALWAYS_NEEDED]
+    intermediate: list[UrlPair] = []
+    has_url = False
+    for name, value in pairs:
+        prefix, dot, rest = name.partition(".")
+        if name in ALWAYS_NEEDED or name == NEXT_EDITION or prefix not in (*URL_PAIR_NAMES, "ibi"):
+            continue
+        steps = parse_relation(dot + rest).steps
+        if not all(map(step_matches, path, steps)) or len(steps) > len(path):
+            continue
+        if len(steps) == len(path):
+            needed.append((name, value))
+            has_url = has_url or prefix == "url"
+        elif prefix == "ibi":
+            intermediate.append((name, value))
+    if has_url:
+        return [*needed, ("urlkey", values["urlkey"])]
+    needed += intermediate
+    if "u" in verbs.relation.shape and NEXT_EDITION in values:
+        needed.append((NEXT_EDITION, values[NEXT_EDITION]))
+    return needed
 
 
 @pytest.mark.rule("R72-29")

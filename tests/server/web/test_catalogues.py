@@ -6,6 +6,8 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from string import Formatter
+from typing import Any
 
 import pytest
 from babel.messages import Catalog
@@ -14,7 +16,7 @@ from babel.messages.plurals import get_plural
 from babel.messages.pofile import read_po
 from flask import Flask
 from jinja2 import Environment
-from support.pages import LANGUAGES, list_wrong_messages
+from support.pages import LANGUAGES
 from support.web import REPORT, ask
 
 from flask_ibi_archive.server.web import texts as translations
@@ -50,6 +52,21 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read_catalogue(path: Path) -> Catalog:
     with path.open("rb") as file:
         return read_po(file, abort_invalid=True)
+
+
+def list_wrong_messages(catalogue: Catalog) -> list[object]:
+    """Return the messages whose translations have other placeholders than the messages."""
+    return [
+        one.id for one in catalogue if one.id and find_fields(one.id) != find_fields(one.string)
+    ]
+
+
+def find_fields(texts: Any) -> set[Any]:
+    """Return the placeholders of a text, or of the forms of a text with a number."""
+    forms = (texts,) if isinstance(texts, str) else texts
+    return {
+        part[1:4:2] for text in forms for part in Formatter().parse(text) if part[1] is not None
+    }
 
 
 # --- the catalogues of the package
