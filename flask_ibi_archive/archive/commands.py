@@ -101,7 +101,6 @@ def init_command() -> None:
     from flask_ibi_archive.server.web.requests import current_archive
 
     archive = get_archive()
-    terminal.standard_output()
     session = current_archive().session
     if session is not None:
         session.check_schema(archive.database)
@@ -395,7 +394,6 @@ def verify_command(prune: bool, as_json: bool) -> None:
 
     archive = get_archive()
     _note_host_items(archive, "verified")
-    terminal.standard_output()
     database, files, archive_id = archive.database, archive.files_folder, archive.served().id
     faults = []
     with terminal.Bars(files="Verifying") as bars:
@@ -441,7 +439,6 @@ def check_links_command(as_json: bool) -> None:
 
     archive = get_archive()
     _note_host_items(archive, "checked")
-    terminal.standard_output()
     found = care.read_links(archive.database, archive.served().id)
     broken = []
     with terminal.Bars(addresses="Checking") as bars:
@@ -541,7 +538,6 @@ def rotate_command(yes: bool) -> None:
       flask --app example_app ibi claims rotate
     """
     archive = get_archive()
-    terminal.standard_output()
     _require_key(archive)
     question = "Replace the key of the claims? Resolvers must then include the Archive again."
     terminal.confirm(question, yes)

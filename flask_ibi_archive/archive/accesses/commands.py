@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from flask_ibi_archive.server.commands.group import get_archive, json_option, read_ibi
-from flask_ibi_archive.server.commands.terminal import standard_output, write, write_json
+from flask_ibi_archive.server.commands.terminal import write, write_json
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.accesses.statistics import Statistics
@@ -76,12 +77,11 @@ def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
     Example:
       flask --app example_app ibi purge --days 30
     """
-    stream = standard_output()
     result = get_archive().purge(days, dry_run)
     if as_json:
         write_json(
             {"purged": result.purged, "before": result.before.isoformat(), "dry_run": dry_run}
         )
-    elif dry_run or stream.isatty():
+    elif dry_run or sys.stdout.isatty():
         verb = "would purge" if dry_run else "purged"
         write(f"{verb} {result.purged} accesses before {result.before.isoformat()}")

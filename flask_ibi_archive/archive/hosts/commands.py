@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flask_ibi_archive.server.commands.group import get_archive, json_option
-from flask_ibi_archive.server.commands.terminal import Bars, standard_output, write, write_json_list
+from flask_ibi_archive.server.commands.terminal import Bars, write, write_json_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +134,6 @@ def _sync(model: str, bars: Bars, **options: Any) -> Sync:
 
     get_archive()  # reports an app without an Archive
     model_class = load_model(model)
-    standard_output()
     archive = find_current_archive()  # with the session of the host
     return Sync(
         archive, model_class, progress=lambda done, total: bars.show("rows", done, total), **options

@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from flask_ibi_archive.server.commands.group import get_archive, json_option, parse_period
-from flask_ibi_archive.server.commands.terminal import say, standard_output, write, write_table
+from flask_ibi_archive.server.commands.terminal import say, write, write_table
 
 
 def _parse_period(
@@ -75,7 +75,6 @@ def create_command(name: str, scopes: list[str], period: timedelta | None) -> No
     from flask_ibi_archive.archive.identification import keys
 
     archive = get_archive()
-    standard_output()
     now = archive.clock()
     expires_at = None if period is None else now + period
     write(keys.create_key(archive.database, archive.served().id, name, scopes, now, expires_at))
@@ -97,7 +96,6 @@ def list_command(as_json: bool) -> None:
     from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     archive = get_archive()
-    standard_output()
     now = archive.clock()
     rows = [
         {
@@ -124,6 +122,5 @@ def revoke_command(name: str) -> None:
     from flask_ibi_archive.archive.identification import keys
 
     archive = get_archive()
-    standard_output()
     keys.revoke_key(archive.database, archive.served().id, name, archive.clock())
     write(f"revoked {name}")

@@ -6,6 +6,7 @@ import codecs
 import csv
 import gc
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
@@ -31,13 +32,6 @@ ibi_option = partial(click.option, type=group.read_ibi, metavar="IBI")
 repeatable_option = partial(click.option, multiple=True)
 flag_option = partial(click.option, is_flag=True)
 file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-def get_archive_for_change() -> Archive:
-    """Return the Archive of the app. Fails if standard output is closed; see standard_output()."""
-    archive = group.get_archive()
-    terminal.standard_output()
-    return archive
 
 
 # --- fields of items ---------------------------------------------------------------------------
@@ -200,7 +194,7 @@ def add_command(
     for ibi in (edition_of, translation_of, reserved):
         if ibi is not None:
             parse_identifier(ibi)  # gives a more precise error than the deposit
-    archive = get_archive_for_change()
+    archive = group.get_archive()
     with naming_arguments():
         minted = archive.deposit(
             files=files,
@@ -269,7 +263,7 @@ def edit_command(ibi: str, assignments: tuple[str, ...], **options: Any) -> None
     if not (assignments or any(options.values())):
         raise click.UsageError('nothing says what to change; write for example title="A report"')
     pairs = [_read_assignment(text) for text in assignments]
-    archive = get_archive_for_change()
+    archive = group.get_archive()
     item = group.find_item(archive, ibi)
     before = format_record(item.record)
     changes = read_fields(pairs, {**before, **before.get("metadata", {}).get("work", {})})
@@ -336,7 +330,7 @@ def add_alias_command(ibi: str, names: tuple[str, ...]) -> None:
     """
     from flask_ibi_archive.archive.items.operations import change_names
 
-    changed = change_names(get_archive_for_change(), ibi, add=names)
+    changed = change_names(group.get_archive(), ibi, add=names)
     terminal.write(f"added {changed}, unchanged {len(names) - changed}")
 
 
@@ -355,7 +349,7 @@ def remove_alias_command(ibi: str, names: tuple[str, ...]) -> None:
     """
     from flask_ibi_archive.archive.items.operations import change_names
 
-    terminal.write(f"removed {change_names(get_archive_for_change(), ibi, remove=names)}")
+    terminal.write(f"removed {change_names(group.get_archive(), ibi, remove=names)}")
 
 
 @alias_command.command("list")
@@ -400,7 +394,7 @@ def copy_command(ibi: str, to: str | None) -> None:
       flask --app example_app ibi copy 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02
     """
-    archive = get_archive_for_change()
+    archive = group.get_archive()
     ibi = parse_identifier(ibi).text
     target = None if to is None else parse_identifier(to).text
     archive.make_copy(ibi, target)
@@ -428,7 +422,7 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
       flask --app example_app ibi transfer 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02 --keep-copy
     """
-    archive = get_archive_for_change()
+    archive = group.get_archive()
     name = group.find_item(archive, ibi).record.identifiers[0]
     target = parse_identifier(to).text
     archive.transfer(ibi, target, keep_copy=keep_copy)
@@ -471,7 +465,7 @@ def delete_command(ibi: str, reason: str, yes: bool, **options: Any) -> None:
     """
     if not reason.strip():
         raise click.UsageError("--reason is empty; --reason must say why the item is deleted")
-    archive = get_archive_for_change()
+    archive = group.get_archive()
     item = group.find_item(archive, ibi)
     name, title = item.record.identifiers[0], " ".join(item.title.split())
     about = name if title == name else f"{name} ({title})"
@@ -499,7 +493,7 @@ def mint_command(count: int, as_json: bool) -> None:
     Example:
       flask --app example_app ibi mint -n 3
     """
-    archive = get_archive_for_change()
+    archive = group.get_archive()
     minted = archive.mint(count)
     group.warn_of_private_address(archive)
     if as_json:
@@ -576,7 +570,7 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
         columns = ("rep", "ibip", "status", "reserved_at", "settled_at", "note")
         terminal.write_table(columns, rows, as_json)
         return
-    archive = get_archive_for_change()
+    archive = group.get_archive()
     group.warn_of_private_address(archive)
     reserved = (archive.reserve(note) for _ in range(count or 1))
     if as_json:
@@ -599,7 +593,7 @@ def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     Example:
       flask --app example_app ibi release 8JMKD3MGP8W/35MME4E
     """
-    archive = get_archive_for_change()
+    archive = group.get_archive()
     known = {
         name: reservation
         for reservation in archive.reservations()
@@ -736,7 +730,7 @@ def import_command(
     if (mapped or ignored or dates) and not source.lower().endswith(import_export.TABLES):
         raise click.UsageError("--map, --ignore and --dates are for the columns of a CSV file.")
     columns = dict(map(_parse_column, mapped))
-    archive = get_archive_for_change()
+    archive = group.get_archive()
     context = archive.context  # fails if there is no Archive, before anything is read
     errors: list[RecordError] = []
     warnings: list[RecordError] = []
@@ -748,7 +742,7 @@ def import_command(
             terminal.write(translate_reason(error))
 
     with (
-        import_export.open_source(source, terminal.standard_input, files_folder) as opened,
+        import_export.open_source(source, lambda: sys.stdin.buffer, files_folder) as opened,
         terminal.Bars(check="Checking", work="Importing") as bars,
         ExitStack() as stack,
     ):

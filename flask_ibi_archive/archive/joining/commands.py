@@ -146,7 +146,6 @@ def _send_request(
     """Send a request to the resolver, and print the status in its answer."""
     from flask_ibi_archive.archive.joining import registration
 
-    terminal.standard_output()
     shown: dict[str, str | None] = {
         "service": archive.served().service_ibi,
         "resolver": registration.shown_url(archive.config),

@@ -113,7 +113,6 @@ def offer_command(
     terms = offers.Terms(to, LEFT[leave] if kind == "move" else None, period)
     archive = group.get_archive()
     archive.check_has_items()
-    terminal.standard_output()
     if [bool(identifiers), all_items, listed is not None].count(True) != 1:
         raise click.UsageError("choose the items with one of: IBI..., --all, --file")
     if listed is not None:
@@ -135,7 +134,7 @@ def offer_command(
 def _read_list(path: str) -> Iterator[str]:
     """Yield the identifiers in a file."""
     try:
-        stream = terminal.standard_input() if path == "-" else Path(path).open("rb")  # noqa: SIM115
+        stream = sys.stdin.buffer if path == "-" else Path(path).open("rb")  # noqa: SIM115
         with stream:
             for number, line in enumerate(stream, 1):
                 try:
@@ -166,7 +165,6 @@ def offers_command(context: click.Context, as_json: bool) -> None:
     from flask_ibi_archive.archive.moving import offers
 
     archive = group.get_archive()
-    terminal.standard_output()
     now = archive.clock()
     rows = [
         {
@@ -229,7 +227,6 @@ def accept_command(source: str | None, dry_run: bool) -> None:
     archive = group.get_archive()
     archive.check_has_items()
     archive.served()
-    terminal.standard_output()
     address = _read_address(source)
     with terminal.Bars(work="Checking" if dry_run else "Accepting") as bars:
 
@@ -271,7 +268,7 @@ def _read_address(source: str | None) -> messages.OfferAddress:
         if source is None:
             address = messages.parse_address(_ask("Address of the offer"))
         elif source == "-":
-            line = terminal.standard_input().readline(MAX_LINE)
+            line = sys.stdin.buffer.readline(MAX_LINE)
             address = messages.parse_address(line.decode("utf-8", "replace"))
         else:
             url = messages.parse_address(source).url

@@ -53,7 +53,6 @@ def init_command() -> None:
       flask --app example_app:create_resolver ibi-resolver init
     """
     resolver = get_resolver()
-    terminal.standard_output()
     resolver.init()
     terminal.write(resolver.config.service_ibi)
     if resolver.config.service_url is not None:
@@ -111,7 +110,6 @@ def register_command(
     from flask_ibi_archive.server.mail import compose_email, send_email
 
     resolver = get_resolver()
-    terminal.standard_output()
     service = parse_identifier(service_ibi)
     subject, body = build_confirmation_email(service, resolver.config.service_url)
     message, mail = None, resolver.config.mail
@@ -135,7 +133,7 @@ def _read_key(file: BinaryIO | None) -> str:
 
     if file is not None:
         if file is getattr(sys.stdin, "buffer", None):
-            file = terminal.standard_input()
+            file = sys.stdin.buffer
         text = file.readline(MAX_LINE).decode("utf-8-sig", "replace").strip()
     else:
         text = _prompt_for_key()

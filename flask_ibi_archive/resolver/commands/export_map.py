@@ -85,7 +85,6 @@ def export_map_command(path: Path) -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver export-map /etc/nginx/ibi.conf
     """
-    terminal.standard_output()
     with (
         get_resolver().database.snapshot() as connection,
         new_file(path, 0o644) as file,

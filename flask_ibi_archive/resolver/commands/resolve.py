@@ -60,7 +60,6 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--ip") from error
     resolver = get_resolver()
-    terminal.standard_output()
     wanted = persistent_url.read_persistent_url(url)
     ranges = parse_accept_language(language)
     request = persistent_url.ResolutionRequest(wanted, url, addresses, ranges)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +10,6 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -127,10 +125,12 @@ class IBIGroup(AppGroup):
         return inspect.cleandoc(command.help or "").partition("\n")[0]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. An error of this package is shown as one line; the exit status is 1."""
-        if sys.stderr is None:
-            # standard error is closed; without this, click would write errors to standard output
-            sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        """Run a command. An error of this package is shown as one line; the exit status is 1.
+
+        If nobody can read the output, the command is not run: new identifiers would be lost.
+        """
+        if sys.stdout is None:
+            raise click.ClickException("standard output can't be written: it is closed")
         try:
             return super().invoke(ctx)
         except click.ClickException:

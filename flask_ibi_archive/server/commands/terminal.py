@@ -14,32 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
 import click
-
-
-def standard_input() -> BinaryIO:
-    """Return standard input.
-
-    :raises ClickException: if standard input is closed.
-    """
-    if sys.stdin is None:
-        raise click.ClickException("standard input can't be read: it is closed")
-    return sys.stdin.buffer
-
-
-def standard_output() -> TextIO:
-    """Return standard output.
-
-    A command that changes data calls this function before the change. If nobody can read the
-    output, the command then changes nothing.
-
-    :raises ClickException: if standard output is closed.
-    """
-    if sys.stdout is None:
-        raise click.ClickException("standard output can't be written: it is closed")
-    return sys.stdout
 
 
 def write(data: str | bytes, *, nl: bool = True) -> None:
@@ -47,13 +24,12 @@ def write(data: str | bytes, *, nl: bool = True) -> None:
 
     :raises ClickException: if standard output cannot be written.
     """
-    stream = standard_output()
     try:
-        click.echo(data, file=stream, nl=nl)
+        click.echo(data, nl=nl)
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise  # the reader has closed the pipe; click then ends the command without a message
-        _discard(stream)
+        _discard(sys.stdout)
         raise click.ClickException(
             f"standard output can't be written: {error.strerror or error}"
         ) from error
