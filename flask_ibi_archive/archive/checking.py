@@ -254,7 +254,7 @@ def _check_claims(archive: Archive) -> str:
             "claims again by themselves. Repeat what was done since (see docs/howto/backup.rst)"
         )
     text = _("{path} can be read; the key is in {key}")
-    return translatable(text, path=CLAIMS_PATH, key=claims.describe()["key"])
+    return translatable(text, path=CLAIMS_PATH, key=claims.key.folder)
 
 
 def _check_catalogue(archive: Archive, records: RecordSource) -> str:

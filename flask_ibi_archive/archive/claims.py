@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flask import Response, current_app, request
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from flask_ibi_archive.archive.items import changes
 from flask_ibi_archive.archive.items.changes import Change, ChangeBatch, make_claim
@@ -331,19 +331,6 @@ class Claims:
         return bool(end) and not self._archive.database.read(
             lambda connection: self._knows(connection, end, word)
         )
-
-    def describe(self) -> dict[str, Any]:
-        """Return what the command ``claims status`` shows."""
-        hindrance = self.find_hindrance()
-        values: dict[str, Any] = {"published": "yes" if hindrance is None else f"no: {hindrance}"}
-        if self._archive.items.records is None:
-            is_claimed = Change.claim.not_like(f"% state {claim.UNCLAIMED}")
-            statement = select(func.count(), func.max(Change.number)).where(
-                Change.archive_id == self._archive.served().id, is_claimed
-            )
-            count, last = self._archive.database.read_rows(statement)[0]
-            values |= {"claims": count, "last change": last or 0}
-        return {**values, "key": str(self.key.folder)}
 
 
 def _cut(rows: Iterable[tuple[Any, str | None]], limit: int) -> tuple[list[str], Any, bool]:

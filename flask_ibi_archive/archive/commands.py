@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -285,9 +284,7 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
     IBI may be a persistent URL. The modifier of the URL then sets the verbs. The path of the URL
     sets the file path.
 
-    --json prints a list of objects. Each object contains the name of a pair, the relation and the
-    value. The relation is "" for the item itself. The relation is null if the pair is about the
-    Archive. The value of an ibi pair is an object with rep, ibip or both.
+    --json prints a list of objects, each with the name of a pair and the list of its words.
 
     \b
     Example:
@@ -295,7 +292,7 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
       flask --app example_app ibi url-list 'http://urlib.net/8JMKD3MGP8W/35MME4E!:(oai_dc)'
     """
     from flask_ibi_archive.core.protocol.messages import UrlRequest, parse_request
-    from flask_ibi_archive.core.protocol.pairs import format_pairs
+    from flask_ibi_archive.core.protocol.pairs import format_pairs, parse_pairs
 
     ibi, verbs, filepath = _split_persistent_url(ibi, verbs, filepath)
     request = parse_request(
@@ -314,7 +311,8 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
             f"no item of this Archive has the identifier {request.ibi.text}: the answer is empty"
         )
     if as_json:
-        terminal.write_json([_build_pair_json(*pair) for pair in sorted(pairs)])
+        listed = parse_pairs(format_pairs(pairs))
+        terminal.write_json([{"name": pair.name, "words": pair.words} for pair in listed])
         return
     if pairs:
         terminal.write(format_pairs(pairs).replace("\r\n", "\n"))
@@ -339,22 +337,6 @@ def _split_persistent_url(text: str, verbs: str, filepath: str) -> tuple[str, st
             "this persistent URL already contains verbs or a path; omit --verbs and --filepath"
         )
     return url.ibi.text, verbs or format_verb_list(url.verbs), filepath or url.path
-
-
-def _build_pair_json(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
-    """Return a pair of a URL list as a JSON object."""
-    from flask_ibi_archive.core.protocol.relations import parse_relation
-    from flask_ibi_archive.core.protocol.url_list import URL_PAIR_NAMES
-
-    prefix, dot, rest = name.partition(".")
-    relation = None
-    if prefix in ("ibi", *URL_PAIR_NAMES):
-        with suppress(ValueError):  # ibi.archiveservice has no relation
-            relation = parse_relation(dot + rest).name
-    # a tuple contains the words "rep" or "ibip"; an identifier follows each word
-    is_text = isinstance(value, str)
-    shown = value if is_text else dict(zip(value[::2], value[1::2], strict=True))
-    return {"name": name, "relation": relation, "value": shown}
 
 
 def _note_host_items(archive: Archive, command: str) -> None:
@@ -480,7 +462,7 @@ def renew_harvests_command() -> None:
 
 @click.group("claims")
 def claims_command() -> None:
-    """Show the claims and their key, or replace the key.
+    """Replace the key of the claims.
 
     In its claims, the Archive states in signed form what it holds. Resolvers read them at
     /ibi/claims. The private key is in the folder ibi_claims in IBI_FOLDER. The database does not
@@ -488,41 +470,8 @@ def claims_command() -> None:
 
     \b
     Example:
-      flask --app example_app ibi claims status
+      flask --app example_app ibi claims rotate
     """
-
-
-@claims_command.command("status")
-@json_option
-def status_command(as_json: bool) -> None:
-    """Show whether claims are published, and how many.
-
-    "claims" is the number of items that are claimed, and "last change" the number of the last
-    change of one of them. "key" says where the private key is.
-
-    \b
-    Example:
-      flask --app example_app ibi claims status
-    """
-    values = get_archive().claims.describe()
-    if as_json:
-        terminal.write_json(values)
-        return
-    for name, value in values.items():
-        terminal.write(f"{name}: {value}")
-
-
-@claims_command.command("key")
-def key_command() -> None:
-    """Print the public key with which resolvers check the claims.
-
-    The same key is at /ibi/claims/key. A resolver reads it there when it includes the Archive.
-
-    \b
-    Example:
-      flask --app example_app ibi claims key
-    """
-    terminal.write(_require_key(get_archive()))
 
 
 @claims_command.command("rotate")
@@ -537,19 +486,11 @@ def rotate_command(yes: bool) -> None:
     Example:
       flask --app example_app ibi claims rotate
     """
-    archive = get_archive()
-    _require_key(archive)
+    claims = get_archive().claims
+    if (hindrance := claims.find_hindrance()) is not None:
+        raise click.ClickException(f"this Archive publishes no claims: {hindrance}")
     question = "Replace the key of the claims? Resolvers must then include the Archive again."
     terminal.confirm(question, yes)
-    archive.claims.key.replace()
-    terminal.write(_require_key(archive))
+    claims.key.replace()
+    terminal.write(str(claims.find_public_key()).rstrip())
     terminal.say("now run: flask ibi register-archive")
-
-
-def _require_key(archive: Archive) -> str:
-    key = archive.claims.find_public_key()
-    if key is None:
-        raise click.ClickException(
-            f"this Archive publishes no claims: {archive.claims.find_hindrance()}"
-        )
-    return key.rstrip()
