@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.commands import ROOT, command
 from support.databases import new_database
-from support.example import example_repository
 
 from example_app.__main__ import serve
 from example_app.extensions import db
 from example_app.models import Publication
 from example_app.seed import PASSWORD, seed
+
+from .conftest import example_repository
 
 if TYPE_CHECKING:
     from playwright.sync_api import ConsoleMessage, Page

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archives import archive_of
-from support.example import Visitor, example_repository, form_fields, path_of, pdf
 
 from example_app.extensions import ibi
 from example_app.models import Publication
+
+from .conftest import Visitor, example_repository, form_fields, path_of, pdf
 
 
 def urls_of(app: Flask, publication: Publication) -> str:

@@ -12,9 +12,10 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from support.commands import ROOT, command
-from support.example import example_repository
 from support.vectors import FOLDER
 from support.web import without_key
+
+from .conftest import example_repository
 
 PAGE = (ROOT / "docs/try-the-example.rst").read_text(encoding="utf-8")
 ANSWER = (FOLDER / "archive/example_7_2/answer1.txt").read_bytes()

@@ -11,11 +11,12 @@ import pytest
 from flask import Flask
 from support.archives import archive_of
 from support.databases import new_database
-from support.example import Visitor, close_example, form_fields, path_of, pdf
 
 from example_app import create_app
 from example_app.models import Publication
 from example_app.seed import PASSWORD, seed
+
+from .conftest import Visitor, close_example, form_fields, path_of, pdf
 
 
 def test_a_wrong_field_is_named_and_nothing_is_stored(ana: Visitor, tmp_path: Path) -> None:

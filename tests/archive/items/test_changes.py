@@ -34,6 +34,19 @@ from flask_ibi_archive.archive.items.changes import (
 from flask_ibi_archive.archive.items.tables import Item
 
 TESTS = Path(__file__).parents[2]
+#: Changes the title of an item and lets a harvester number the change, for ever.
+CHANGE = """
+import sys
+from itertools import count
+from pathlib import Path
+from support.archives import archive_of, make_app
+uri, folder, ibi = sys.argv[1:]
+app = make_app(uri, Path(folder))
+for number in count():
+    archive_of(app).edit(ibi, title=f"Rain {number}")
+    print(number, flush=True)
+    app.test_client().get("/ibi/oai?verb=Identify")
+"""
 
 
 def kill_while_changing(uri: str, folder: Path, ibi: str | None, changes: int) -> int:
@@ -42,7 +55,7 @@ def kill_while_changing(uri: str, folder: Path, ibi: str | None, changes: int) -
     :param changes: the number of edits after which it is killed, a moment later.
     """
     with subprocess.Popen(
-        [sys.executable, TESTS / "archive/items/changing_process.py", uri, folder, str(ibi)],
+        [sys.executable, "-c", CHANGE, uri, folder, str(ibi)],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": str(TESTS)},

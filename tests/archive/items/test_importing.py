@@ -38,7 +38,25 @@ AI, BI, CI = (ibip_of(number) for number in range(3))
 FAR = rep_of(1, "elsewhere.org/there")
 WHEN = moment_of(3)
 CONTENT = hashlib.sha256(b"content").hexdigest()
-PROGRAM = Path(__file__).with_name("import_process.py")
+#: Runs the command import, and is killed before the SQL statement with a number.
+IMPORT = """
+import os, signal, sys
+from itertools import count
+from pathlib import Path
+from sqlalchemy import Engine, event
+from support.archives import close, make_app
+from support.commands import command
+from flask_ibi_archive.archive.items import import_export
+uri, folder, last, *words = sys.argv[1:]
+import_export.BATCH = 10
+app, numbers = make_app(uri, Path(folder)), count(1)
+def count_statement(*values):
+    if next(numbers) == int(last):
+        os.kill(os.getpid(), signal.SIGKILL)
+event.listen(Engine, "before_cursor_execute", count_statement)
+print(command(app, "import", *words).data)
+close(app)
+"""
 
 
 def item(rep: str, **fields: Any) -> dict[str, Any]:
@@ -174,7 +192,7 @@ def test_a_killed_import_leaves_nothing(
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     killed = 0
     for last in itertools.count(5, 30):
-        program = [sys.executable, str(PROGRAM), uri, str(tmp_path), str(last), *words]
+        program = [sys.executable, "-c", IMPORT, uri, str(tmp_path), str(last), *words]
         done = subprocess.run(program, env=environment, cwd=tmp_path, check=False)
         if done.returncode != -signal.SIGKILL:
             break

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -14,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 from support.archives import archive_of, import_records
+from support.commands import ROOT
 from support.vectors import load
 
 from flask_ibi_archive import ItemRecord
@@ -31,6 +35,7 @@ from flask_ibi_archive.core.identifiers.grammar import (
     build_ibip_suffix,
     build_repository_prefix,
 )
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 from flask_ibi_archive.errors import MintingError, RuleBroken
 from flask_ibi_archive.server.database.database import Database
 
@@ -303,3 +308,65 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     later = [archive.deposit() for _ in range(3)]
     assert not {lost.rep, lost.ibip} & {text for one in later for text in (one.rep, one.ibip)}
     assert archive.get(lost.rep) is None
+
+
+# --- several processes mint at once, and are killed ----------------------------------------------
+
+#: Two Archives on one IP: they share the prefix of their IBIps.
+HOSTS = ("mtc-m18.sid.inpe.br", "mtc-m19.sid.inpe.br")
+#: Mints, and reports each identifier as soon as it is issued, for ever.
+MINT = """
+import sys
+from fractions import Fraction
+from flask_ibi_archive.archive.items.minting import Minter
+from flask_ibi_archive.core.identifiers.grammar import build_repository_prefix
+from flask_ibi_archive.server.database.database import Database
+uri, host, count = sys.argv[1:]
+prefixes = build_repository_prefix(host, 80), "8JMKD3MGP8W"
+minter = Minter(Database(uri), prefixes, Fraction(1, 10**6), 60)
+while True:
+    for one in minter.mint(int(count)):
+        print(one.rep, one.ibip, flush=True)
+"""
+
+
+def mint_and_die(uri: str, processes: int, lines: int) -> list[str]:
+    """Return the labels that processes report until they are killed."""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", MINT, uri, HOSTS[number % 2], str(1 + number % 3)],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            text=True,
+        )
+        for number in range(processes)
+    ]
+    reported: list[str] = []
+    for process in running:
+        assert process.stdout is not None
+        reported += [process.stdout.readline() for _ in range(lines)]
+    for process in running:
+        process.kill()
+        with process:
+            assert process.stdout is not None
+            reported += process.stdout.readlines()
+    # a killed process may leave a part of a line
+    return [label for line in reported if line.endswith("\n") for label in line.split()]
+
+
+@pytest.mark.slow
+@pytest.mark.rule("G4-01", "G5-03", "G6-21")
+@pytest.mark.postgresql
+@pytest.mark.parametrize("processes", [2, 8])
+def test_no_identifier_is_issued_twice_if_processes_are_killed(
+    bench: Bench, uri: str, processes: int
+) -> None:
+    labels = [label for _ in range(3) for label in mint_and_die(uri, processes, 20)]
+    assert len(labels) >= 2 * 3 * processes * 20
+    assert len(set(labels)) == len(labels)
+    stored = {prefix: parse_decimal(date) for prefix, date in bench.stored().items()}
+    for rep, ibip in zip(labels[::2], labels[1::2], strict=True):
+        found = [decode_identifier(parse_identifier(label)).date for label in (rep, ibip)]
+        assert found[0] == found[1]
+        assert found[0] is not None
+        assert found[0] <= min(stored[parse_identifier(label).prefix] for label in (rep, ibip))
