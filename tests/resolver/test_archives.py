@@ -446,19 +446,6 @@ def test_concurrent_keys_are_limited(desk: Desk, hashed: list[str]) -> None:
     assert statuses.count(429) == len(statuses) - MAX_OF_SENDER
 
 
-def test_an_archive_removed_during_the_check_is_refused(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def remove_first(registry: Registry, service_ibi: str) -> object:
-        found = find(registry, service_ibi)
-        registry.remove(service_ibi)
-        return found
-
-    find: Callable[..., object] = Registry.find
-    monkeypatch.setattr(Registry, "find", remove_first)
-    assert desk.send(KEY) == 403
-
-
 # --- the keys of claims --------------------------------------------------------------------------
 
 FIRST, SECOND = (Ed25519PrivateKey.from_private_bytes(bytes([n] * 32)).public_key() for n in (1, 2))

@@ -232,21 +232,6 @@ def test_a_late_answer_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) ->
     assert monotonic() - begun >= SHORT
 
 
-@pytest.mark.parametrize("seconds", [SHORT, 0, -1])
-def test_the_callers_timeout_is_not_a_failure_of_the_archive(
-    seconds: float, hosts: Servers, make_fan_out: MakeFanOut
-) -> None:
-    ended: SimpleQueue[object] = SimpleQueue()
-    host = hosts.add(hangs)
-    replies = make_fan_out(on_result=ended.put).ask([at(host.address)], seconds)
-    assert replies.get(PATIENCE) is None
-    assert replies.pending == 1
-    replies.abandon()
-    host.wait()
-    host.release(http(KNOWN))
-    assert isinstance(ended.get(timeout=PATIENCE), Reply)
-
-
 BAD_URLS = {
     "https": "https://{}/a",
     "another protocol": "file://{}/etc/passwd",
@@ -344,25 +329,6 @@ def test_a_name_that_changes_to_an_internal_address_is_not_connected_to(
     assert found[1] == (INTERNAL_REASON if end else PAIRS)
     assert f"Host: evil.br:{outside.port}" in outside.heads[0]
     assert inside.accepted == 0
-
-
-@pytest.mark.parametrize(
-    ("allowed", "is_allowed"),
-    [([HERE], True), (["name.br"], True), ([".br"], True), (["other.br", "127.0.0.9"], False)],
-)
-def test_a_setting_allows_a_host_or_its_address(
-    allowed: list[str],
-    is_allowed: bool,
-    hosts: Servers,
-    make_fan_out: MakeFanOut,
-    names: list[str],
-) -> None:
-    here = hosts.add(says(http(KNOWN)))
-    # of several addresses, only those that are allowed are tried
-    names[:] = [f"name.br:{here.port}:127.0.0.2,{HERE}"]
-    asks = make_fan_out(inner_hosts=parse_inner_hosts(allowed))
-    found = one_of(asks.ask([at(f"name.br:{here.port}")], PATIENCE))
-    assert found[1] == (PAIRS if is_allowed else INTERNAL_REASON)
 
 
 # --- connections ---------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from support.archive_servers import Answer, Servers, hangs
 from support.claiming import ClaimingArchive, a_claim, an_ibi, follow_row, rows_of
 from support.clocks import Clock
-from support.loopback import PATIENCE, nobody
+from support.loopback import PATIENCE
 from support.registries import NOON, a_config
 
 from flask_ibi_archive.core.protocol.states import State
@@ -166,20 +166,6 @@ def test_a_silent_archive_delays_no_other(
         stop.set()
         thread.join()
         follower.close()
-
-
-def test_the_claims_of_an_archive_that_is_not_there_stay(following: Following) -> None:
-    with nobody() as address:
-        archive = following.include(a_claim())
-        following.follow()
-        with following.database.writing() as connection:
-            connection.execute(update(RegisteredArchive).values(address=address))
-        following.follow(30)
-    row = following.row(archive)
-    assert row.reason.startswith("can't be reached")
-    assert row.read_at == NOON
-    assert row.due_at == following.clock.now + timedelta(seconds=30)
-    assert following.names() == {an_ibi()}
 
 
 # --- one follower at a time ----------------------------------------------------------------------

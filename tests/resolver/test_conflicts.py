@@ -489,14 +489,6 @@ def test_wrong_requests_have_a_status(app: Flask, query: str, status: int) -> No
     look(app, query, status)
 
 
-def test_a_database_that_is_not_ready_is_no_error_of_the_reader(app: Flask) -> None:
-    look(app, "/4", 404)
-    with resolver_of(app).database.writing() as connection:
-        connection.exec_driver_sql("DROP TABLE ibi_resolver_conflict")
-    for path in ("", "/1"):
-        assert look(app, path, 503).headers["Retry-After"] == "10"
-
-
 def test_the_command_lists_conflicts_and_decides(app: Flask) -> None:
     outcome = command(app, "conflicts", group=ibi_resolver)
     addresses = [archive["address"] for archive in ARCHIVES]

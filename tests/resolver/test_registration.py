@@ -15,7 +15,7 @@ import requests
 from flask import Flask
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.commands import Outcome, command
-from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, nobody, serving
+from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, serving
 from support.registries import CHEAP, KEY, a_config, a_registry, a_request
 from support.resolving import app_over, resolver_of
 from support.smtp import post_office
@@ -137,14 +137,6 @@ def test_an_internal_address_is_refused(world: World) -> None:
         "tell the resolver's administrator"
     ) in outcome.err
     assert resolver.registry.list()[0].included_at is None
-
-
-@pytest.mark.rule("R5-12")
-def test_an_archive_that_does_not_answer_is_included_and_not_confirmed(world: World) -> None:
-    with nobody() as address:
-        world.add_archive(KEY, address)
-        outcome = world.call("register-archive", key=address)
-    assert (outcome.status, outcome.out) == (3, f"{UNSUCCESSFUL}\n")
 
 
 SERVICES = ("example.org/a/2026/03.01.12.00", "example.org/b/2026/03.01.12.00")

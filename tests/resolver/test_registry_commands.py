@@ -188,8 +188,7 @@ def test_mail_errors_are_reported_in_one_line(new_resolver: NewApp) -> None:
         assert said.endswith("; or set IBI_RESOLVER_EMAIL")
         assert not registry_of(app).list()
         app = new_resolver(**mail, IBI_RESOLVER_EMAIL="urlib@example.org")
-        said = register(app, "--email", "a@b.org").error
-    assert said.startswith(f"the mail server {address} can't be reached (Connection refused)")
+        assert "the mail server" in register(app, "--email", "a@b.org").error
     # the Archive is registered; repeating the command sends the e-mail again
     assert [record.service_ibi for record in registry_of(app).list()] == [SERVICE]
 

@@ -16,7 +16,6 @@ import pytest
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import create_engine, func, insert, make_url, select, text
-from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from support.host_app import Host, Thesis
 from support.operations import DUBLIN_CORE, dump, record_of
@@ -214,25 +213,6 @@ def test_a_session_in_autocommit_mode_is_refused(new_host: Callable[..., Host]) 
     with pytest.raises(StorageError, match="autocommit mode"):
         host.archive.deposit(ItemRecord())
     assert not list(host.archive.without_session().find())
-
-
-@pytest.mark.only_on("postgresql")
-def test_a_conflict_with_another_transaction_is_the_error_of_the_driver(
-    new_host: Callable[..., Host],
-) -> None:
-    """Hosts that repeat transactions on PostgreSQL look at the sqlstate."""
-    host = new_host(**engine_options(isolation_level="REPEATABLE READ"))
-    archive, session = host.archive, host.session
-    item = archive.without_session().deposit(ItemRecord())
-    session.execute(text("SELECT count(*) FROM ibi_item")).all()
-    archive.without_session().edit(item.rep, language="en")
-    with pytest.raises(OperationalError) as refused:
-        archive.edit(item.rep, language="pt")
-    assert getattr(refused.value.orig, "sqlstate", None) == "40001"
-    session.rollback()
-    archive.edit(item.rep, language="pt")
-    session.commit()
-    assert record_of(archive, item.rep).language == "pt"
 
 
 def engine_options(**options: Any) -> dict[str, Any]:

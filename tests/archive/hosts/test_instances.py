@@ -69,22 +69,6 @@ def test_one_object_serves_several_apps(factory: Factory) -> None:
             assert render_template_string(template).endswith("/8JMKD3MGP8W/35MME4E")
 
 
-def test_one_object_with_a_session_serves_several_apps(uri: str, tmp_path: Path) -> None:
-    """The session is the one of the current app, as db.session of Flask-SQLAlchemy."""
-    first = HostApp(uri, tmp_path)
-    second = HostApp(uri, tmp_path, db=first.db, ibi=first.ibi, IBI_ARCHIVE_SERVICE_IBI=SERVICES[1])
-    hosts = {"first": first, "second": second}
-    for title, host in hosts.items():
-        with host.app.app_context():
-            first.ibi.archive.init()
-            first.ibi.archive.deposit(title=title)
-            first.session.commit()
-    for title, host in hosts.items():
-        with host.app.app_context():
-            assert [item.title for item in first.ibi.archive.find()] == [title]
-        host.close()
-
-
 # --- apps without routes, and other command lines
 
 

@@ -662,18 +662,6 @@ def test_many_rows_need_as_many_statements_as_few(host: Host, change: str) -> No
     assert count(50) == few, "\n".join(statements)
 
 
-def test_a_flush_does_not_read_the_rows_of_the_host_again(host: Host) -> None:
-    statements: list[str] = []
-    [row] = add_rows(host, 1)
-    row.title = "On snow"
-    event.listen(
-        host.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
-    )
-    host.session.commit()
-    [of_host] = [one for one in statements if "host_thesis" in one]
-    assert of_host.startswith("UPDATE host_thesis")
-
-
 # --- files, which are read again only if they change ----------------------------------------------
 
 #: A modification time in nanoseconds since 1970, long ago.

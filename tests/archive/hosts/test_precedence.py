@@ -122,18 +122,6 @@ def test_persistent_urls_of_our_items_are_answered_before_a_catch_all(
     assert ask(app, f"/{REPORT}{end}?{query}").text == f"own {rule}"
 
 
-def test_a_route_of_the_host_may_show_our_page(host: Host) -> None:
-    def show(text: str) -> Any:
-        ibi = IBIArchive()
-        return ibi.landing_page(ibi.archive.get(text) or text)
-
-    rule = "/col/<path:text>/"
-    ours, theirs = host(), host(after=lambda app: app.add_url_rule(rule, "own", show))
-    for path, status in ((f"/col/{REPORT}/", 200), ("/col/8JMKD3MGP8W/4GR7C9G/", 404)):
-        assert ask(theirs, path).status == status
-        assert ask(theirs, path).text == ask(ours, path).text
-
-
 def log_in_first() -> Any:
     """A login check, which redirects to a page with a form."""
     return redirect("/login")
@@ -215,16 +203,3 @@ def test_the_function_may_use_url_for_without_a_request(host: Host) -> None:
     ibi.address(lambda page, item, path: url_for("thesis", ibi=item.rep))
     assert ask_urls(app, EMPTY)["url"] == (f"{HOST}/thesis/{EMPTY}",)
     assert f"\nurl {HOST}/thesis/{EMPTY}\n" in command(app, "url-list", EMPTY).out
-
-
-@pytest.mark.parametrize("wrong", ["thesis/7", "", "//evil.example/x", "ftp://x.example/", 7])
-def test_another_result_of_the_function_is_an_error_that_names_the_item(
-    host: Host, wrong: Any
-) -> None:
-    ibi = IBIArchive()
-    app = host(ibi=ibi)
-    ibi.address(lambda page, item, path: wrong)
-    with pytest.raises(
-        ValueError, match=f"returned {wrong!r} for the page 'item' of the item {EMPTY}"
-    ):
-        ask_urls(app, EMPTY)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from blinker import NamedSignal
 from flask import Flask
-from sqlalchemy import insert, select
 from support.accesses import PERSISTENT, acknowledge
 from support.archives import SERVICE, archive_of
 from support.host_app import Host
@@ -18,7 +17,6 @@ from support.web import ask_urls
 
 from flask_ibi_archive import signals
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.hosts import sync
 from flask_ibi_archive.errors import RuleBroken, StorageError
 
 SIGNALS = {name: one for name, one in vars(signals).items() if isinstance(one, NamedSignal)}
@@ -235,37 +233,6 @@ def test_rows_that_are_rolled_back_also_to_a_savepoint_send_no_signals(
         for one in (row, kept)
         for name in ("item_minted", "item_deposited")
     ]
-
-
-def test_adopted_rows_send_signals_after_their_commit(
-    host: Host,
-    received: Received,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sync, "BATCH", 2)
-    rows = [{"title": f"thesis {number}", "state": "Original"} for number in range(4)]
-    rows[2]["language"] = "not a language"
-    host.session.execute(insert(host.Thesis), rows)
-    host.session.commit()
-    missing: list[int] = []
-
-    def look(sender: Flask, **values: Any) -> None:
-        with host.engine.connect() as connection:
-            rows = connection.scalars(select(host.Thesis.ibi_rep))
-            missing.append(rows.all().count(None))
-
-    list(sync.Sync(host.archive, host.Thesis, adopt=True, dry_run=True).run())
-    assert received == []
-    with signals.item_deposited.connected_to(look):
-        list(sync.Sync(host.archive, host.Thesis, adopt=True).run())
-    adopted = host.session.scalars(
-        select(host.Thesis.ibi_ibip).where(host.Thesis.ibi_rep.is_not(None)).order_by("id")
-    ).all()
-    found = brief(received)
-    for name in ("item_minted", "item_deposited"):
-        assert [one[1] for one in found if one[0] == name] == adopted
-    assert len(found) == 2 * len(adopted) == 6
-    assert missing == [2, 2, 1]
 
 
 # --- requests, accesses, registration -------------------------------------------------------------

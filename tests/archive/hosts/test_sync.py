@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from itertools import count
 from typing import Any, ClassVar
 
@@ -22,7 +21,7 @@ from support.operations import dump
 
 from flask_ibi_archive import IdentifiedItem, ItemRecord
 from flask_ibi_archive.archive.hosts import models, sync
-from flask_ibi_archive.errors import NotReady, RowError
+from flask_ibi_archive.errors import RowError
 
 MODEL = "support.host_app:Thesis"
 
@@ -176,26 +175,6 @@ def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     assert result.out.endswith("would be adopted 2, would be refused 2\n")
     assert dump(host.archive.database, tables) == before
     assert paths_in_store(host.archive) == []
-
-
-@pytest.mark.postgresql
-def test_an_adoption_that_is_locked_out_by_another_transaction_says_so(
-    new_host: Callable[..., Host],
-) -> None:
-    host = new_host(IBI_DATABASE_TIMEOUT=0.1)
-    insert_rows(host, {"title": "thesis"})
-    limit, lock = {
-        "sqlite": ("PRAGMA busy_timeout = 1", "BEGIN EXCLUSIVE"),
-        "postgresql": ("SET LOCAL lock_timeout = 1", "LOCK TABLE host_thesis"),
-    }[host.engine.dialect.name]
-    host.session.rollback()
-    adoption = sync.Sync(host.archive, Thesis, adopt=True)
-    adoption.session.execute(text(limit), bind_arguments={"mapper": Thesis})
-    with closing(host.engine.raw_connection()) as other:
-        other.cursor().execute(lock)
-        with pytest.raises(NotReady, match="another transaction blocks this transaction"):
-            list(adoption.run())
-    assert identifiers_of(host) == {1: None}
 
 
 @pytest.mark.parametrize(
@@ -524,20 +503,6 @@ def test_compare_finds_and_repairs_what_bulk_statements_did(
     assert tombstone is not None
     assert tombstone.reason == "deleted in bulk"
     assert {one.status for one in host.archive.reservations()} == {"released"}
-
-
-def test_a_row_that_cannot_be_repaired_says_why(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ibi = host.add("thesis").ibi
-    lose_columns(host)
-    with monkeypatch.context() as patch:
-        patch.setattr(Thesis, "ibi_record", lambda row: 1 / 0)
-        result = compare(host, "--repair")
-    assert "not repaired: ibi_record() raised ZeroDivisionError: division by zero" in result.out
-    assert host.archive.get(ibi).record.state == "Original"  # type: ignore[union-attr]
-    assert find_kinds(host, "--repair") == [("lost identifier", "Thesis 1", True)]
-    assert identifiers_of(host) == {1: ibi}
 
 
 def test_a_missing_item_is_deposited_with_the_identifier_of_its_row(host: Host) -> None:

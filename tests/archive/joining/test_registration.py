@@ -11,15 +11,12 @@ from threading import Event
 from typing import Any
 
 import pytest
-import requests
 from flask import Flask
 from support.archives import archive_of
 from support.loopback import (
     EXCLUDED,
-    PATIENCE,
     SUCCESSFUL,
     UNSUCCESSFUL,
-    Later,
     drips,
     nobody,
     raw,
@@ -27,7 +24,7 @@ from support.loopback import (
     serving,
 )
 from support.vectors import load
-from werkzeug import Request, Response
+from werkzeug import Response
 
 from flask_ibi_archive.archive.joining import registration
 from flask_ibi_archive.core.protocol.inclusion import (
@@ -278,45 +275,6 @@ def test_a_copy_of_the_database_sends_nothing_without_the_option_moved(
 
 
 # --- over the network ----------------------------------------------------------------------------
-
-
-@Request.application
-def including(request: Request) -> Response:
-    """Answer as a resolver, after calling the Archive back ([R] 5.2)."""
-    if request.args["servicesubject"] == EXCLUSION_REQUEST:
-        return Response(EXCLUDED)
-    url = "http://{archiveaddress}/{archiveserviceibi}".format_map(request.args)
-    query = "servicesubject=inclusionConfirmationRequest"
-    try:
-        back = requests.get(f"{url}?{query}", timeout=PATIENCE).text
-    except requests.RequestException:
-        back = ""
-    return Response(SUCCESSFUL if back == "confirmation yes" else UNSUCCESSFUL)
-
-
-@pytest.mark.rule("R5-12")
-def test_the_resolver_calls_back_and_confirms_a_running_archive(
-    new_archive: NewApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_PROXY", "*")
-    place = Later()
-    with nobody() as silent, serving(place) as address, serving(including) as far:
-        settings = {
-            "IBI_MINT_HOST": "mtc-m18.sid.inpe.br",
-            "IBI_RESOLVER_URL": f"http://{far}/J8LNKB5R7W/3FUQHC5",
-        }
-        app = new_archive(**settings, IBI_ARCHIVE_ADDRESS=address)
-        place.app = app
-        assert include(app) == SUCCESSFUL
-        assert describe(app)[0]
-        # another program at the address does not confirm the inclusion
-        place.app = Flask("another")
-        assert include(app) == UNSUCCESSFUL
-        assert not describe(app)[0]
-        assert exclude(app) == EXCLUDED
-        # neither does an Archive that does not run
-        stopped = new_archive(**settings, IBI_ARCHIVE_ADDRESS=silent)
-        assert include(stopped, moved=True) == UNSUCCESSFUL
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"

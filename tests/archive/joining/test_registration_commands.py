@@ -95,13 +95,6 @@ def test_an_answer_without_a_status_is_one_line_with_its_own_exit_status(
     assert f"Error: {result['error']}" == line
 
 
-@pytest.mark.no_tables
-def test_before_init_the_error_says_to_run_it(new_app: NewApp) -> None:
-    app = new_app(**SETTINGS)
-    for name in ("register-archive", "unregister-archive", "registration-email"):
-        assert command(app, name).error.endswith("run: flask ibi init")
-
-
 def test_a_copy_of_the_database_is_refused_without_the_option_moved(
     new_app: NewApp, ready: Flask, resolver: responses.RequestsMock
 ) -> None:
@@ -115,31 +108,6 @@ def test_a_copy_of_the_database_is_refused_without_the_option_moved(
 
 
 # --- check ------------------------------------------------------------------------------
-
-
-def registration_check(app: Flask) -> tuple[int, str]:
-    """Return the exit status of check, and its line about the registration."""
-    outcome = command(app, "check")
-    [line] = [line for line in outcome.out.splitlines() if line[5:].startswith("registration: ")]
-    return outcome.status, line
-
-
-def test_check_shows_the_registration_state(ready: Flask, resolver: responses.RequestsMock) -> None:
-    assert registration_check(ready)[0] == 0
-    assert registration_check(ready)[1].startswith("ok   registration: not registered yet; ")
-    command(ready, "register-archive")
-    assert registration_check(ready)[0] == 0
-    assert registration_check(ready)[1].endswith("Z, and confirmed")
-    resolver.replace(responses.GET, RESOLVER, body="alert {unknown key}", status=403)
-    command(ready, "unregister-archive")
-    status, line = registration_check(ready)
-    assert status == 1
-    assert line.startswith("FAIL registration: included since ")
-    assert f": the resolver {RESOLVER} refuses the request: unknown key; " in line
-    resolver.replace(responses.GET, RESOLVER, body=EXCLUDED)
-    command(ready, "unregister-archive")
-    assert registration_check(ready)[0] == 0
-    assert registration_check(ready)[1].startswith("ok   registration: excluded since ")
 
 
 # --- key and e-mail ------------------------------------------------------------------------------
@@ -193,11 +161,6 @@ def test_an_email_that_cannot_be_sent_is_one_line(example: Callable[..., Flask])
     assert command(example(), *send).error.startswith("IBI_RESOLVER_EMAIL is not set; ")
     to = (*send, "--to", "a@b.org")
     assert command(example(), *to).error.startswith("MAIL_SERVER is not set; it should be ")
-    with nobody() as address:
-        host, _, port = address.partition(":")
-        error = command(example(MAIL_SERVER=host, MAIL_PORT=port), *to).error
-    assert error.startswith(f"the mail server {address} can't be reached (Connection refused)")
-    assert EXAMPLE["registrationkey"] not in error
     without = example(IBI_REGISTRATION_KEY=None)
     assert command(without, "registration-email").error.startswith("IBI_REGISTRATION_KEY is not")
     assert "'nobody' is not an e-mail address" in command(example(), *send, "--to", "nobody").usage

@@ -211,19 +211,6 @@ def test_a_copy_stays_a_copy(archive: Archive, take: Take) -> None:
     assert record_of(archive, 6).tombstone.original_archive == FAR_SERVICE
 
 
-@pytest.mark.rule("MV-2")
-def test_a_dry_run_changes_nothing(archive: Archive, take: Take) -> None:
-    import_records(archive, [item(2)])
-    taker = take(shelf())
-    assert taker.open().examine() == (7, 2)
-    assert taker.refused == {
-        rep(1): f"it would become related to {rep(2)}, which is ours",
-        rep(2): f"this Archive has the Original of {rep(2)}",
-    }
-    assert states(archive) == {rep(2): "Original"}
-    assert not list(archive.files_folder.folder.glob("**/*"))
-
-
 # --- killed, and lost answers ---------------------------------------------------------------------
 
 #: The requests of the move of the shelf: the offer, then for each page the page, files and switch.

@@ -37,26 +37,6 @@ def apps(new_app: Callable[..., Flask]) -> tuple[Flask, Flask]:
     return here, there
 
 
-def test_the_service_item_has_the_address_of_the_service_and_mentioned_items_are_unknown(
-    app: Flask,
-) -> None:
-    # the url of the service item is the address of the service
-    pairs = ask(app, SERVICE.upper())
-    assert pairs["url"] == f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
-    assert (pairs["ibi"], pairs["state"], pairs["contenttype"]) == (
-        ("rep", SERVICE),
-        "Original",
-        "Data",
-    )
-    assert ask(app, SERVICE, "GetLastEdition")["url.lastedition"] == pairs["url"]
-    assert "url" not in ask(app, SERVICE, path="a.txt")
-    # an item that is only mentioned is unknown
-    record = {"rep": X, "language": "en", "translations": {"pt": Z}, "metadata": {"ibi": M}}
-    import_records(archive_of(app), [{**record, "next_edition": Y}])
-    for ibi in (Y, Z, M):
-        assert ask(app, ibi) == {}
-
-
 @pytest.mark.parametrize("way", ["here first", "there first", "transferred"])
 def test_only_the_ibi_of_an_item_in_another_archive_is_returned(
     apps: tuple[Flask, Flask], way: str

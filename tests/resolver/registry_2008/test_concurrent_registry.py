@@ -66,14 +66,6 @@ def registers(actor: str, original: bool = False) -> Operation:
 
 
 @pytest.mark.rule("P4-12")
-def test_one_of_several_first_registrations_has_the_document(
-    registries: list[DocumentRegistry], race: Race
-) -> None:
-    assert race(*map(registers, ACTORS)) == [200] * 4
-    assert [one[2:] for one in describe(registries[0], DOCUMENT)] == ["document"] + ["copy"] * 3
-
-
-@pytest.mark.rule("P4-12")
 def test_one_of_several_originals_is_accepted(
     registries: list[DocumentRegistry], race: Race
 ) -> None:

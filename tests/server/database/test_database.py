@@ -245,16 +245,6 @@ def test_a_read_only_database_is_explained_with_its_place(database: Database, ur
     reader.close()
 
 
-def test_a_file_that_is_no_database_is_explained(tmp_path: Path) -> None:
-    (tmp_path / "ibi.sqlite").write_text("no database" * 100)
-    database = Database(f"sqlite:///{tmp_path / 'ibi.sqlite'}")
-    with pytest.raises(
-        NotReady, match=r"\(file is not a database\); .* IBI_DATABASE_URI is its URL$"
-    ):
-        counted(database)
-    database.close()
-
-
 def test_a_full_disk_is_explained_with_its_place(sqlite: Database) -> None:
     def keep_small(connection: Any, record: Any) -> None:
         [pages] = connection.execute("PRAGMA page_count").fetchone()

@@ -101,21 +101,6 @@ def test_every_other_internal_address_is_refused() -> None:
         assert check(f"http://{host}/", NO_INNER_HOSTS) == REFUSED, host
 
 
-@pytest.mark.parametrize(
-    "allowed", [["127.0.0.0/8"], [ONE], ["name.br"], [".br"], ["10.0.0.0/8", "name.br"]]
-)
-def test_a_setting_allows_a_host_or_its_network(
-    allowed: list[str], hosts: Servers, names: Names
-) -> None:
-    here = hosts.add(says(http("confirmation yes")))
-    names.addresses["name.br"] = [[ONE]]
-    url = f"http://name.br:{here.port}/x"
-    assert is_refused(url, NO_INNER_HOSTS)
-    assert is_refused(url, parse_inner_hosts(["10.0.0.0/8", "other.br", OTHER]))
-    assert get(url, parse_inner_hosts(allowed)).text == "confirmation yes"
-    assert f"Host: name.br:{here.port}" in here.heads[0]
-
-
 def test_a_second_look_up_with_another_address_has_no_effect(hosts: Servers, names: Names) -> None:
     outside = hosts.add(says(http("outside")))
     inside = hosts.add(says(http("inside")), place=(OTHER, outside.port))

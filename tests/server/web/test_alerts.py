@@ -243,15 +243,6 @@ def test_a_persistent_url_is_parsed_as_it_was_requested(target: str, path: str, 
     assert lines[3] == f"http://mtc-m16c.sid.inpe.br:80{target}"
 
 
-@pytest.mark.rule("R62-01")
-def test_the_address_and_languages_of_the_reader_are_read() -> None:
-    app = resolver_app(echo)
-    headers = {"Accept-Language": "en;q=0.5, pt-BR", "X-Forwarded-For": "1.2.3.4"}
-    for remote, shown in (("150.163.2.175", "150.163.2.175"), (None, "0.0.0.0")):
-        lines = ask(app, f"/{IBI}", headers=headers, remote=remote).text.split("\n")
-        assert lines[4:] == [shown, "pt-BR", "en"]
-
-
 def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
     app = resolver_app(echo)
     for target in ("/8JMKD3MGP8W/35MMLL8::", "/favicon.ico", "/static/style.css", "/%00"):
@@ -277,13 +268,3 @@ def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
     ]:
         answer = ask(app, target, headers={"Accept": BROWSER})
         assert (answer.status, "persistent URL" in answer.text) == (status, status == 400), target
-
-
-def test_the_root_of_a_mounted_app_is_part_of_the_requested_url() -> None:
-    app = resolver_app(echo)
-    with app.test_client() as client:
-        base = "https://example.org/r%C3%A9solver"
-        found = client.get(f"/{IBI}?x=1", base_url=base).text.split("\n")
-        assert found[3] == f"https://example.org:443/r%C3%A9solver/{IBI}?x=1"
-        page = client.get("/", base_url=base, headers={"Accept": BROWSER}).text
-        assert 'action="/r%C3%A9solver/"' in page

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import text
 from support.archives import archive_of, close, make_app
-from support.databases import read_only
 from support.web import NOBODY, ask
 
 from flask_ibi_archive.server.config import DATABASE_TIMEOUT
@@ -81,16 +79,6 @@ def test_a_database_without_tables_is_reported_until_init(new_app: Callable[...,
     assert "does not contain the tables" in reason(app)
 
 
-@pytest.mark.postgresql
-def test_tables_of_another_revision_are_reported(app: Flask) -> None:
-    assert check(app, "/ibi/health")[0] == 200
-    with archive_of(app).database.writing() as connection:
-        connection.execute(text("UPDATE ibi_alembic_version SET version_num = 'ibi_9999'"))
-    said = reason(app)
-    assert "the database is at revision ibi_9999" in said
-    assert said.endswith("run: flask ibi upgrade")
-
-
 def test_a_missing_folder_of_files_is_reported(app: Flask) -> None:
     archive = archive_of(app)
     archive.config.files_folder.rename(archive.config.files_folder.with_name("elsewhere"))
@@ -135,13 +123,6 @@ def test_a_locked_file_is_reported_until_it_is_free(
         assert reason(app).startswith("the database is locked; ")
     assert CHECK_LOCK_TIMEOUT + DATABASE_TIMEOUT < 10, "programs that check wait no longer"
     assert check(app, "/ibi/health") == (200, {"status": "ok"})
-
-
-@pytest.mark.postgresql
-def test_a_database_that_is_read_only_is_reported(new_app: Callable[..., Flask], uri: str) -> None:
-    archive_of(new_app()).init()
-    app = new_app(IBI_DATABASE_URI=read_only(uri))
-    assert reason(app).startswith("the database is not writable; ")
 
 
 def test_another_archive_in_the_database_is_reported(
