@@ -37,6 +37,7 @@ from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, OwnMe
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.core.records import record as records
 from flask_ibi_archive.core.records.record import FileRecord, ItemView, MetadataItem, Record
+from flask_ibi_archive.core.records.rich_text import to_plain
 from flask_ibi_archive.core.records.values import quoted
 from flask_ibi_archive.errors import NotReady, StorageError, one_line
 from flask_ibi_archive.server.database.database import Database
@@ -497,6 +498,6 @@ def _contains(record: Record, search: str) -> bool:
     """Return whether titles, creators, subjects or identifiers contain all words, in any case."""
     elements = getattr(record.metadata, "elements", {})
     names = ("title", "creator", "subject")
-    texts = [text for name in names for text, _ in elements.get(name, ())]
+    texts = [to_plain(text) for name in names for text, _ in elements.get(name, ())]
     everything = "\n".join([*record.identifiers, *texts]).casefold()
     return all(word in everything for word in search.casefold().split())

@@ -49,7 +49,7 @@ from flask_ibi_archive.core.records.record import (
     Tombstone,
     describe_work,
 )
-from flask_ibi_archive.core.records.rich_text import to_plain
+from flask_ibi_archive.core.records.rich_text import TAGS, to_plain
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
@@ -149,6 +149,8 @@ def _compile_for_postgresql(element: SearchedTexts, compiler: Any, **options: An
 
 #: The maximum number of words of a search; the others are ignored.
 MAX_WORDS = 10
+#: The markup of titles that a search does not read, and the plain text for it.
+_MARKUP = {f"<{slash}{tag}>": "" for slash in ("", "/") for tag in sorted(TAGS)} | {"&amp;": "&"}
 
 
 def select_items(
@@ -158,13 +160,15 @@ def select_items(
 
     :param state: the search finds only items with this state; None: items with any state.
     :param search: the search finds only items with each of these words in a title, a creator, a
-        subject or an identifier. The titles may be those of the metadata item. Upper and lower case
-        are the same, as far as the database knows it. None: all items.
+        subject or an identifier, without markup. The titles may be those of the metadata item.
+        Upper and lower case are the same, as far as the database knows it. None: all items.
     """
 
     def contains(text: Any, word: str) -> sa.ColumnElement[bool]:
-        found: sa.ColumnElement[bool] = sa.func.lower(text).contains(word, autoescape=True)
-        return found
+        plain = sa.func.lower(text)
+        for mark, letter in _MARKUP.items():
+            plain = sa.func.replace(plain, mark, letter)
+        return plain.contains(word, autoescape=True)
 
     conditions = [] if state is None else [Item.state == state]
     for word in (search or "").lower().split()[:MAX_WORDS]:
