@@ -20,8 +20,6 @@ from flask_ibi_archive.core.protocol.languages import LANGUAGES
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records import readers
 from flask_ibi_archive.core.records import values as parsers
-from flask_ibi_archive.core.records.formats.common import TYPES
-from flask_ibi_archive.core.records.formats.reference_managers import OTHER_TYPES
 from flask_ibi_archive.core.records.readers import (
     Column,
     Entry,
@@ -43,7 +41,9 @@ _DATES = {"issued": "issued", "submitted": "submitted", "available-date": "avail
 #: library are not among them.
 _WITHOUT_FIELD = parsers.VOCABULARIES["csl"]["without field"]
 #: The types of CSL, and the words for them that a description knows.
-_TYPES = OTHER_TYPES | {terms.csl: type.value for type, terms in reversed(TYPES.items())}
+_TYPES = parsers.list_words("csl types") | {
+    terms[5]: type for type, terms in reversed(parsers.VOCABULARIES["terms"].items())
+}
 _NAMED = [
     *((name, Column(field)) for name, field in (_TEXTS | _NAMES | _DATES).items()),
     *(("funder", Column(field)) for field in ("funders", "funder_ids", "grants")),
@@ -94,7 +94,7 @@ def _read_item(place: str, item: Any) -> Entry:
             name = quoted(item["id"])[1:-1] if isinstance(item["id"], str) else item["id"]
             place = translatable("{place} ({name})", place=place, name=name)
         name = str(item.get("id") or readers.digest(json.dumps(item, sort_keys=True)))
-        entry = readers.build_entry(place, name, _list_values(item))
+        entry = readers.build_entry(place, name, list_values(item))
     except FieldError as error:
         return Entry(place, errors=(error,))
     work = entry.data.setdefault("metadata", {}).setdefault("work", {})
@@ -117,7 +117,8 @@ def _list(value: Any) -> list[Any]:
     return [one for one in (value if isinstance(value, list) else [value]) if one or one == 0]
 
 
-def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
+def list_values(item: Mapping[str, Any]) -> Iterator[Value]:
+    """Yield the values of an item except those of the variable ``custom``."""
     yield from _read_type(item)
     for variable, field in _NAMES.items():
         yield from (_read_name(variable, Column(field), one) for one in _list(item.get(variable)))

@@ -793,22 +793,14 @@ def parse_http_url(field: str, value: Any) -> str:
 
 #: Addresses in dc:rights that say who has access, and are no licences.
 _ACCESS = re.compile(r"access[-_]?right|eu-repo", re.IGNORECASE)
-#: The short name of a licence of Creative Commons, and perhaps its version.
+#: The URL, the SPDX identifier or the short name of a licence of Creative Commons: the waiver, the
+#: mark or the conditions; the version; and the country. A URL may be that of a translation.
 _COMMONS = re.compile(
-    r"(?:creative\s+commons\s*)?(?:\(?cc[\s-]*)"
-    r"(?:(0|zero)|(by(?:[\s-](?:nc|nd|sa))*))(?:[\s-]*v?([1-4]\.[0-9]))?\)?"
+    r"(?:https?://(?:www\.)?creativecommons\.org/(?:licenses|publicdomain)/"
+    r"|(?:creative\s+commons\s*)?\(?cc[\s-]*)"
+    r"(?:(0|zero)|(mark|pdm)|((?:by|nc|nd|sa)(?:[\s-](?:nc|nd|sa))*))"
+    r"(?:[\s/-]*v?([1-4]\.[0-9]))?\)?(?:[/-]([a-z]{2,3}))?(?:/(?:deed|legalcode)[^/?]*)?/?"
     r"(?:\s+(?:universal|international|internacional|brazil|brasil))?",
-    re.IGNORECASE,
-)
-_CONDITIONS = "((?:by|nc|nd|sa)(?:-(?:by|nc|nd|sa))*)"
-#: The identifier of the SPDX list: the conditions, the version, and perhaps the country.
-_COMMONS_SPDX = re.compile(rf"CC-{_CONDITIONS}-([0-9]\.[0-9])(?:-([A-Z]{{2,3}}))?", re.IGNORECASE)
-#: The URL, which may be that of a language of the text. The last group is the waiver or the mark of
-#: Creative Commons, which are no licences with conditions.
-_COMMONS_URL = re.compile(
-    r"https?://(?:www\.)?creativecommons\.org/"
-    rf"(?:licenses/{_CONDITIONS}/([0-9]\.[0-9])(?:/([a-z]{{2,3}}))?|publicdomain/(zero|mark)/1\.0)"
-    r"(?:/(?:deed|legalcode)[^/?]*)?/?",
     re.IGNORECASE,
 )
 _PUBLIC_DOMAIN = {"CC0-1.0": "zero", "CC-PDM-1.0": "mark"}
@@ -820,6 +812,29 @@ _LISTED = re.compile(
 )
 
 
+def _find_commons(text: str) -> str | None:
+    """Return a licence of Creative Commons as SPDX writes it; None if it is another one.
+
+    The list of SPDX contains few of those of a country, such as ``CC-BY-3.0-BR``.
+    """
+    if (found := _COMMONS.fullmatch(text)) is None:
+        return None
+    zero, mark, conditions, version, country = found.groups()
+    if zero or mark:
+        return "CC0-1.0" if zero else "CC-PDM-1.0"
+    parts = ("CC", re.sub(r"\s+", "-", conditions), version, country)
+    return "-".join(filter(None, parts)).upper() if version else None
+
+
+def _format_url(spdx: str) -> str:
+    if spdx in _PUBLIC_DOMAIN:
+        return f"https://creativecommons.org/publicdomain/{_PUBLIC_DOMAIN[spdx]}/1.0/"
+    found = re.fullmatch(r"CC-([A-Z-]+)-([0-9.]+)(?:-([A-Z]+))?", spdx)
+    if found is None:
+        return f"https://spdx.org/licenses/{spdx}"
+    return f"https://creativecommons.org/licenses/{'/'.join(filter(None, found.groups())).lower()}/"
+
+
 def find_licence(text: str) -> str | None:
     """Return the URL of the licence that a value of dc:rights names; None if there is none.
 
@@ -829,13 +844,8 @@ def find_licence(text: str) -> str | None:
     text = one_line(text)
     if is_url(text):
         return None if _ACCESS.search(text) else text
-    found = _COMMONS.fullmatch(text)
-    if found is None:
-        return None
-    zero, conditions, version = found.groups()
-    if zero:
-        return _format_url("CC0-1.0")
-    return version and _format_commons(re.sub(r"[\s-]+", "-", conditions), version)
+    spdx = _find_commons(text)
+    return spdx and _format_url(spdx)
 
 
 def name_licence(url: str) -> str:
@@ -843,10 +853,8 @@ def name_licence(url: str) -> str:
 
     :returns: the URL itself if the licence is another one.
     """
-    found = _COMMONS_URL.fullmatch(url)
-    if found is None or found[3] or (found[4] or "").lower() == "mark":
-        return url
-    return "CC0 1.0" if found[4] else f"CC {found[1].upper()} {found[2]}"
+    found = re.fullmatch(r"(CC0|CC-(?!PDM)[A-Z-]+)-([0-9.]+)", _find_commons(url) or "")
+    return f"{found[1].replace('-', ' ', 1)} {found[2]}" if found else url
 
 
 def parse_licence(field: str, value: Any) -> str:
@@ -856,27 +864,21 @@ def parse_licence(field: str, value: Any) -> str:
         an http or https URL.
     """
     text = parse_line_text(field, value)
-    url = find_licence(text)
-    spdx = _find_listed(text) if url is None else find_spdx(url)
-    if spdx is not None:
+    if spdx := _find_commons(text) or find_spdx(text) or _find_listed(text):
         return _format_url(spdx)
-    if url is None:
-        reason = _(
-            "is neither an identifier of the SPDX License List, such as CC-BY-4.0 or MIT, nor the "
-            "URL of a licence (write who has access as access_right)"
-        )
-        raise wrong(field, text, reason)
-    found = _COMMONS_URL.fullmatch(url)
-    return _format_commons(*found.groups()[:3]) if found else url
+    if url := find_licence(text):
+        return url
+    reason = _(
+        "is neither an identifier of the SPDX License List, such as CC-BY-4.0 or MIT, nor the "
+        "URL of a licence (write who has access as access_right)"
+    )
+    raise wrong(field, text, reason)
 
 
 def find_spdx(url: str) -> str | None:
     """Return the SPDX identifier of the licence that has a URL; None if the list has none."""
-    if found := _COMMONS_URL.fullmatch(url):
-        *parts, public = found.groups()
-        if public:
-            return next(name for name, path in _PUBLIC_DOMAIN.items() if path == public.lower())
-        return _find_listed("-".join(["CC", *filter(None, parts)]))
+    if commons := _find_commons(url):
+        return commons if commons in _PUBLIC_DOMAIN else _find_listed(commons)
     found = _LISTED.fullmatch(url)
     return _find_listed(found[1]) if found else None
 
@@ -887,15 +889,3 @@ def _find_listed(text: str) -> str | None:
         with suppress(InvalidLicenseExpression):
             return canonicalize_license_expression(text)
     return None
-
-
-def _format_url(spdx: str) -> str:
-    if spdx in _PUBLIC_DOMAIN:
-        return f"https://creativecommons.org/publicdomain/{_PUBLIC_DOMAIN[spdx]}/1.0/"
-    found = _COMMONS_SPDX.fullmatch(spdx)
-    return _format_commons(*found.groups()) if found else f"https://spdx.org/licenses/{spdx}"
-
-
-def _format_commons(conditions: str, version: str, port: str | None = None) -> str:
-    end = f"{version}/{port.lower()}/" if port else f"{version}/"
-    return f"https://creativecommons.org/licenses/{conditions.lower()}/{end}"

@@ -31,6 +31,7 @@ from flask_ibi_archive.core.records.formats.reference_managers import (
     write_ris,
 )
 from flask_ibi_archive.core.records.record import format_description
+from flask_ibi_archive.core.records.rich_text import to_plain
 from flask_ibi_archive.core.records.work import Work
 
 #: Works and their citations in the style of ABNT NBR 6023:2018, as published guides of university
@@ -152,8 +153,10 @@ def test_reference_managers_read_a_work_as_it_is(case: dict[str, Any]) -> None:
 @given(st.tuples(texts, texts, texts))
 @example(TRAPS[:3])
 @example(TRAPS[3:])
+@example(("&ap;", "", "<p>&ap;</p>"))
 def test_any_text_is_read_back_from_bibtex_and_ris(values: tuple[str, str, str]) -> None:
-    title, subject, description = map(one_line, values)
+    subject = one_line(values[1])
+    title, description = (one_line(to_plain(one_line(values[place]))) for place in (0, 2))
     work = make(title=values[0], subject=values[1], description=values[2])
     bibtex, ris = read_bibtex(work), read_ris(work)
     assert bibtex["title"] == ris["title"] == (title or work.ibi)

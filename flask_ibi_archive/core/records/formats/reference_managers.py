@@ -8,19 +8,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+from flask_ibi_archive.core.records.csl_reader import list_values
 from flask_ibi_archive.core.records.description import (
     IN_JOURNALS,
     WORK_FIELDS,
     Container,
     Name,
     Role,
+    parse_work_fields,
 )
 from flask_ibi_archive.core.records.formats.brazilian import WITH_EDITIONS
 from flask_ibi_archive.core.records.formats.common import TYPES
+from flask_ibi_archive.core.records.readers import build_entry
 from flask_ibi_archive.core.records.record import format_description
-from flask_ibi_archive.core.records.values import IssuedDate, list_words
+from flask_ibi_archive.core.records.values import FieldError, IssuedDate, list_words
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import one_line
 
@@ -199,10 +203,6 @@ _ROLES: dict[str, tuple[Role | None, ...]] = {
 #: The types of CSL that are no types of works, by the type that says most about such a work. A
 #: description may state them as a type in words.
 OTHER_TYPES = list_words("csl types")
-#: The fields of a description that CSL has no variables for.
-_NOT_IN_CSL = frozenset({
-    "access_right", "coverage", "dates", "degree", "funding", "related", "rights",
-})  # fmt: skip
 _PAGES = re.compile(r"([0-9]+)(?: ?(?:p|pp|pages|páginas)\.?)?")
 
 
@@ -259,9 +259,10 @@ def _describe(work: Work) -> dict[str, Any]:
         "ISSN": work.issn,
         "DOI": work.doi,
         "URL": work.url,
-        "custom": _list_custom_fields(work),
     }
-    return {name: value for name, value in found.items() if value not in (None, "", [], {})}
+    variables = {name: value for name, value in found.items() if value not in (None, "", [])}
+    custom = _list_custom_fields(work, variables)
+    return variables | ({"custom": custom} if custom else {})
 
 
 def _join_subjects(subjects: list[str]) -> str:
@@ -269,51 +270,17 @@ def _join_subjects(subjects: list[str]) -> str:
     return ("; " if any("," in subject for subject in subjects) else ", ").join(subjects)
 
 
-def _list_custom_fields(work: Work) -> dict[str, Any]:
-    """Return the fields that CSL has no variables for, or not for all of what they state.
+def _list_custom_fields(work: Work, variables: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a description that an import of variables would not read as they are.
 
-    A field is null if the description does not state what the variable does.
+    A field is null if the description does not state what is read.
     """
-    stated: dict[str, Any] = format_description(work.stated)
-    place, container = work.imprint[0], work.container
-    joined = _join_subjects([subject.value for subject in work.subjects])
-    words = re.split("[;,]" if ";" not in joined else ";", joined) if joined else []
-    type_terms = [terms.csl for terms in TYPES.values()]
-    is_plain = {
-        "titles": stated.get("titles", []) == [work.title],
-        "creators": all(map(_is_plain, work.creators)),
-        "contributors": len({name.role for name in work.contributors}) < 2
-        and all(_is_plain(name) and name.role in _ROLES_OF_CSL for name in work.contributors),
-        "type": type_terms.count(TYPES[work.type].csl) == 1
-        and "type" in stated
-        and work.degree is None,
-        "publisher": stated.get("publisher") == work.institution,
-        "place": stated.get("place") == (place or (container and container.place)),
-        "issued": work.issued is None or work.stated.issued is not None,
-        "container": container is None
-        or (container.place is None and container == work.stated.container),
-        "extent": not _PAGES.fullmatch(work.extent or "x") or str(work.extent).isdecimal(),
-        "abstracts": stated.get("abstracts", [])
-        == [text.strip() for text, _ in work.abstracts][:1],
-        "subjects": stated.get("subjects", []) == list(map(str.strip, words)),
-        "notes": stated.get("notes", []) == [text.strip() for text, _ in work.notes][:1],
-    }
-    return {
-        name: stated.get(name)
-        for name in WORK_FIELDS
-        if not is_plain.get(name, name not in stated or name not in _NOT_IN_CSL)
-    }
-
-
-#: The roles that an import of CSL-JSON reads.
-_ROLES_OF_CSL = frozenset(roles[0] for roles in _ROLES.values())
-
-
-def _is_plain(name: Name) -> bool:
-    """Return whether an import of the name in CSL-JSON gives the same name."""
-    kind = None if name.given else "organisation"
-    has_more = name.orcid or name.lattes or name.ror or name.affiliations
-    return not has_more and name.kind == kind and "," not in (name.given or "")
+    stated = format_description(work.stated)
+    data = build_entry("", "", list_values(variables)).data
+    read = data.get("metadata", {}).get("work", {})
+    with suppress(FieldError):
+        read = format_description(parse_work_fields("", read))
+    return {name: stated.get(name) for name in WORK_FIELDS if stated.get(name) != read.get(name)}
 
 
 def _format_csl_name(name: Name) -> dict[str, str]:
