@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 from urllib.parse import quote
 
@@ -56,33 +57,12 @@ def read_csl_json(text: str) -> WorksFile:
 
     :raises FieldError: if the text is no such document.
     """
-    start = len(text) - len(text.lstrip())
-    if text[start : start + 1] == "{":
-        text, start = f"[{text[start:]}]", 0
-    if text[start : start + 1] != "[":
+    items = decode_json(json.loads, text)
+    items = [items] if isinstance(items, dict) else items
+    if not isinstance(items, list):
         raise FieldError("", "the text is not CSL-JSON, a list of items in brackets")
-    return WorksFile(_read_items(text, start + 1), readers.name_fields(_NAMED))
-
-
-_BETWEEN = re.compile(r"\s*,?\s*")
-
-
-def _read_items(text: str, position: int) -> Iterator[Entry]:
-    """Yield the items one by one, because all of them would need much memory."""
-    decoder, number = json.JSONDecoder(), 0
-    while True:
-        found = _BETWEEN.match(text, position)
-        position = found.end() if found else position
-        if text[position : position + 1] == "]":
-            return
-        number += 1
-        place = _("item {number}", number=number)
-        try:
-            item, position = decode_json(decoder.raw_decode, text, position)
-        except FieldError as error:
-            yield Entry(place, errors=(error,))
-            return
-        yield _read_item(place, item)
+    places = (_("item {number}", number=number) for number in count(1))
+    return WorksFile(map(_read_item, places, items), readers.name_fields(_NAMED))
 
 
 def _read_item(place: str, item: Any) -> Entry:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from urllib.parse import quote, unquote
 
 from msgspec import Struct, field
@@ -162,20 +162,9 @@ Role = Literal[
     "researcher", "rights holder", "sponsor", "supervisor", "work package leader", "other",
 ]  # fmt: skip
 #: The dates of DataCite other than the date of publication.
-DateKind = Literal[
-    "accepted", "available", "collected", "copyrighted", "created", "submitted", "updated",
-    "valid", "withdrawn", "other",
-]  # fmt: skip
+DATE_KINDS = tuple(values.VOCABULARIES["datacite"]["dates"])
 #: How another work is related to this one, in the words of DataCite 4.6 (relationType).
-Relation = Literal[
-    "IsCitedBy", "Cites", "IsCollectedBy", "Collects", "IsSupplementTo", "IsSupplementedBy",
-    "IsContinuedBy", "Continues", "IsDescribedBy", "Describes", "HasMetadata", "IsMetadataFor",
-    "HasVersion", "IsVersionOf", "IsNewVersionOf", "IsPreviousVersionOf", "IsPartOf", "HasPart",
-    "IsPublishedIn", "IsReferencedBy", "References", "IsDocumentedBy", "Documents",
-    "IsCompiledBy", "Compiles", "IsVariantFormOf", "IsOriginalFormOf", "IsIdenticalTo",
-    "IsReviewedBy", "Reviews", "IsDerivedFrom", "IsSourceOf", "IsRequiredBy", "Requires",
-    "Obsoletes", "IsObsoletedBy", "IsTranslationOf", "HasTranslation",
-]  # fmt: skip
+RELATIONS = tuple(values.VOCABULARIES["datacite"]["relations"])
 #: The kinds of identifiers of related works.
 IdentifierKind = Literal["DOI", "Handle", "ARK", "IBI", "URN", "URL", "ISBN", "ISSN"]
 
@@ -512,7 +501,7 @@ class RelatedWork(Struct, frozen=True):
     identifier: str
     kind: IdentifierKind
     url: str | None = None
-    relation: Relation | None = None
+    relation: str | None = None
 
 
 #: The kinds of identifiers in other systems.
@@ -552,7 +541,7 @@ class _RelatedObject(Struct, frozen=True):
     """The JSON object of a :class:`RelatedWork`."""
 
     identifier: Parsed[RelatedWork, find_related_work]
-    relation: Parsed[Relation, choose(Relation)] | None = None
+    relation: Parsed[str, partial(values.parse_choice, choices=RELATIONS)] | None = None
 
 
 def parse_related(field: str, value: Any) -> RelatedWork:
@@ -563,12 +552,11 @@ def parse_related(field: str, value: Any) -> RelatedWork:
     return replace(stated.identifier, relation=stated.relation)
 
 
-def _parse_dates(field: str, value: Any) -> Mapping[DateKind, IssuedDate]:
-    kinds: tuple[DateKind, ...] = get_args(DateKind)
-    stated = values.check_object(field, value, kinds)
+def _parse_dates(field: str, value: Any) -> Mapping[str, IssuedDate]:
+    stated = values.check_object(field, value, DATE_KINDS)
     return {
         kind: values.parse_issued(values.join_names(field, kind), stated[kind])
-        for kind in kinds
+        for kind in DATE_KINDS
         if kind in stated
     }
 
@@ -610,7 +598,7 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     publisher: Line | None = None
     place: Line | None = None
     issued: Issued | None = None
-    dates: Parsed[Mapping[DateKind, IssuedDate], _parse_dates] = field(default_factory=dict)
+    dates: Parsed[Mapping[str, IssuedDate], _parse_dates] = field(default_factory=dict)
     degree: Parsed[Degree, _parse_degree] | None = None
     container: Parsed[Container, values.convert_to(Container)] | None = None
     abstracts: tuple[Parsed[Text, parse_text], ...] = ()

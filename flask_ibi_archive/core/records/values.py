@@ -462,6 +462,7 @@ _LATTES = re.compile(
 )
 #: Crockford's Base32 has no i, l, o and u. The last two digits are check digits.
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+_TO_BASE32HEX = str.maketrans(_BASE32, "0123456789abcdefghijklmnopqrstuv")
 _ROR = re.compile(rf"(?:(?:https?://)?ror\.org/)?(0[{_BASE32}]{{6}})([0-9]{{2}})/?", re.IGNORECASE)
 _FUNDER = re.compile(r"(?:(?:https?://)?(?:dx\.)?doi\.org/|doi:\s*)?(10\.13039/[0-9]+)", re.I)
 #: The label, the hyphen, and the two halves of an ISSN; the label and the digits of an ISBN.
@@ -516,9 +517,7 @@ def parse_ror(field: str, value: Any) -> str:
     """Parse an identifier of the Research Organization Registry, and return its URL."""
     text, match = _match(field, value, "is not a ROR such as https://ror.org/04xbn6x09", _ROR)
     characters, check_digits = match[1].lower(), match[2]
-    number = 0
-    for character in characters[1:]:
-        number = number * 32 + _BASE32.index(character)
+    number = int(characters.translate(_TO_BASE32HEX), 32)
     if mod_97_10.calc_check_digits(str(number)) != check_digits:
         raise wrong(field, text, "is not a ROR: the check digits are wrong")
     return f"https://ror.org/{characters}{check_digits}"
@@ -541,11 +540,7 @@ def parse_funder_id(field: str, value: Any) -> str:
 def find_issn(text: str) -> str | None:
     """Return the ISSN in a text such as ``ISSN 1234-567X`` or ``1234-567X``."""
     match = ISSN.fullmatch(text.strip())
-    return _format_issn(match) if match and (match[1] or match[3]) else None
-
-
-def _format_issn(match: re.Match[str]) -> str:
-    return f"{match[2]}-{match[4]}".upper()
+    return issn.format(match[2] + match[4]) if match and (match[1] or match[3]) else None
 
 
 def find_isbn(text: str) -> str | None:
@@ -561,7 +556,7 @@ def _format_isbn(match: re.Match[str]) -> str:
 def parse_issn(field: str, value: Any) -> str:
     """Parse an ISSN, and return it with a hyphen."""
     text, match = _match(field, value, _("is not an ISSN such as 0100-879X"), ISSN)
-    number = _format_issn(match)
+    number = issn.format(match[2] + match[4])
     if not issn.is_valid(number):
         raise wrong(field, text, _("is not an ISSN: the check digit is wrong"))
     return number

@@ -171,8 +171,8 @@ def make_work(
     same_as = tuple(map(parse_foreign, record.same_as))
     identifiers = [text for text, _ in cleaned.get("identifier", ())]
     substitute = one_line(values.clean(title or "")) or ibi
-    languages = (_language(text) for text, _ in cleaned.get("language", ()))
-
+    languages = (values.read_language(text) for text, _ in cleaned.get("language", ()))
+    stated_language = next(filter(values.is_language_tag, languages), None)
     translations = (
         (language, f"{persistent_url_base}/{target}")
         for language, target in record.translations.items()
@@ -196,7 +196,7 @@ def make_work(
         access=_find_access(record, today) if is_data and today else None,
         available=record.embargo,
         # the language of a metadata item is not that of the work that it describes
-        language=(record.language if is_data else None) or next(filter(None, languages), None),
+        language=(record.language if is_data else None) or stated_language,
         metadata_language=metadata_language if is_data else record.language,
         doi=next(filter(None, map(values.find_doi, [*identifiers, *record.same_as])), None),
         same_as=same_as,
@@ -267,12 +267,6 @@ def clean_elements(
             if text.strip():
                 cleaned[name] = (*cleaned.get(name, ()), (values.clean(text), tag))
     return cleaned
-
-
-def _language(text: str) -> str | None:
-    """Return the language tag that a value of dc:language means; None if it is another text."""
-    tag = values.read_language(text)
-    return tag if values.is_language_tag(tag) else None
 
 
 def _find_related(text: str) -> model.RelatedWork | None:

@@ -357,7 +357,7 @@ def test_wrong_files_are_refused(app: Flask, tmp_path: Path) -> None:
         ("works.csv", b"Autor\nA\n", "the table has no column title"),
         ("works.ris", b"", "export CSL JSON from Zotero, or run: pandoc -f ris -t csljson "),
         ("works.json", b'[{"title": "\xe1"}]', "is not UTF-8 text (byte 13)"),
-        ("works.json", b"title,year\n", "the text is not CSL-JSON"),
+        ("works.json", b"title,year\n", "the text is not JSON"),
     ]:
         path = tmp_path / name
         path.write_bytes(content)

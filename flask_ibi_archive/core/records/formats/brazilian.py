@@ -15,7 +15,7 @@ from datetime import date
 from typing import NamedTuple
 
 from flask_ibi_archive.core.records import description as model
-from flask_ibi_archive.core.records.formats.common import document, element, find_access
+from flask_ibi_archive.core.records.formats.common import TYPES, document, element, find_access
 from flask_ibi_archive.core.records.values import VOCABULARIES, IssuedDate, list_words
 from flask_ibi_archive.core.records.work import Work
 
@@ -301,10 +301,7 @@ def _end_sentence(text: str) -> str:
 #: The namespace and the schema, as the schema of IBICT and its crosswalks state them.
 SPACE = ("http://200.130.0.199/mtd3-br/", "http://200.130.0.199/mtd3-br/mtd3-br.xsd")
 
-_TYPES = {
-    model.WorkType.MASTER_THESIS: "masterThesis",
-    model.WorkType.DOCTORAL_THESIS: "doctoralThesis",
-}
+_TYPES = frozenset({model.WorkType.MASTER_THESIS, model.WorkType.DOCTORAL_THESIS})
 #: Languages of theses whose codes of ISO 639-1 the list of MTD3-BR contains.
 _LANGUAGES = frozenset({"pt", "en", "es", "fr", "de", "it", "ja", "zh", "ru", "la"})
 #: The name, the text and the language of an element; an element without a text is left out.
@@ -359,7 +356,7 @@ def _list_elements(work: Work) -> Iterator[Member]:
         yield "descriptionSponsorship", funder, None
     yield "publisher", work.institution, None
     yield "publisherProgram", work.degree.programme if work.degree else None, None
-    yield "type", _TYPES.get(work.type), None
+    yield "type", TYPES[work.type].stated_term if work.type in _TYPES else None, None
     yield "title", work.title, None
     yield from (("titleAlternative", title.value, title.lang) for title in work.other_titles)
     yield "language", _find_language(work.language), None

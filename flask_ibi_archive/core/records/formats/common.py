@@ -8,7 +8,7 @@ https://schema.org, CSL 1.0.2, BibTeX, RIS, ISO 639-3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from flask_ibi_archive.core.protocol.languages import LANGUAGES
@@ -111,6 +111,12 @@ def find_language_code(tag: str) -> str:
     :returns: the text itself if it is no language with a code of ISO 639-1.
     """
     return _CODES.get(read_language(tag).partition("-")[0].partition("_")[0].lower(), tag)
+
+
+def omit_empty(members: Mapping[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:
+    """Return the members of an object that have a value."""
+    stated = {**(members or {}), **more}
+    return {name: value for name, value in stated.items() if value not in (None, "", [])}
 
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'

@@ -24,25 +24,11 @@ NO_YEAR = "0000"
 #: A member of a list of values, by the names of the JSON schema.
 Value = dict[str, Any]
 
-#: The types of the containers of works; a relatedItem must have a type.
-_CONTAINERS = {
-    **dict.fromkeys(model.IN_JOURNALS, "Journal"),
-    model.WorkType.CHAPTER: "Book",
-    model.WorkType.CONFERENCE_PAPER: "ConferenceProceeding",
-    model.WorkType.POSTER: "ConferenceProceeding",
-}
-#: The types of contributors that have another name in DataCite.
-_ROLES: dict[model.Role | None, str] = {
-    None: "Other",
-    **dict.fromkeys(("advisor", "co-advisor"), "Supervisor"),
-    **dict.fromkeys(("committee member", "illustrator", "reviewer"), "Other"),
-}
-_TITLES = {
-    "alternative": "AlternativeTitle",
-    "subtitle": "Subtitle",
-    "translated": "TranslatedTitle",
-    "other": "Other",
-}
+#: The types of the containers of works, because a relatedItem must have a type; the types of
+#: contributors that have another name in DataCite; and the types of titles.
+_CONTAINERS = values.list_words("datacite containers")
+_ROLES = values.list_words("datacite roles")
+_TITLES = values.list_words("datacite titles")
 #: Matches the DOIs that the JSON schema allows; it knows no divided prefixes such as 10.1000.5.
 _PLAIN_DOI = re.compile(r"10\.[0-9]{4,9}/\S+")
 
@@ -63,7 +49,7 @@ def describe_datacite(work: Work) -> Value:
         "creators": map(_describe_name, work.creators or (model.Name(_UNAVAILABLE),)),
         "titles": _list_titles(work),
         "subjects": (
-            _omit_empty(
+            common.omit_empty(
                 subject=one.value, subjectScheme=one.scheme, valueUri=one.uri, lang=one.lang
             )
             for one in work.subjects
@@ -84,7 +70,7 @@ def describe_datacite(work: Work) -> Value:
         "fundingReferences": map(_describe_grant, work.funding),
         "relatedItems": _list_related_items(work),
     }
-    return _omit_empty(
+    return common.omit_empty(
         doi=work.doi if work.doi and _PLAIN_DOI.fullmatch(work.doi) else None,
         url=work.url,
         types={"resourceType": work.type_text or general, "resourceTypeGeneral": general},
@@ -95,10 +81,6 @@ def describe_datacite(work: Work) -> Value:
         **{name: _list_once(members) for name, members in lists.items()},
         schemaVersion="http://datacite.org/schema/kernel-4",
     )
-
-
-def _omit_empty(**members: Any) -> Value:
-    return {name: value for name, value in members.items() if value not in (None, [])}
 
 
 def _list_once(members: Iterable[Any]) -> list[Any]:
@@ -118,7 +100,7 @@ def _describe_name(name: model.Name) -> Value:
         (name.lattes_url, "Lattes", "http://lattes.cnpq.br"),
         (name.ror, "ROR", "https://ror.org"),
     )
-    return _omit_empty(
+    return common.omit_empty(
         name=name.inverted,
         nameType="Personal" if name.is_person or name.lattes else kind,
         givenName=name.given,
@@ -133,7 +115,7 @@ def _describe_name(name: model.Name) -> Value:
 
 
 def _describe_affiliation(organisation: model.Organisation) -> Value:
-    return _omit_empty(
+    return common.omit_empty(
         name=organisation.name,
         affiliationIdentifier=organisation.ror,
         affiliationIdentifierScheme=organisation.ror and "ROR",
@@ -142,17 +124,18 @@ def _describe_affiliation(organisation: model.Organisation) -> Value:
 
 
 def _describe_contributor(name: model.Name) -> Value:
-    role = _ROLES.get(name.role) or str(name.role).title().replace(" ", "")
+    stated: str = name.role or "other"
+    role = _ROLES.get(stated) or stated.title().replace(" ", "")
     return {**_describe_name(name), "contributorType": role}
 
 
 def _list_titles(work: Work) -> Iterator[Value]:
-    yield _omit_empty(title=work.title, lang=work.title_language)
+    yield common.omit_empty(title=work.title, lang=work.title_language)
     for title in work.other_titles:
         # a title in another language is a translation
         is_translated = title.lang and work.title_language not in (None, title.lang)
         kind = title.kind or ("translated" if is_translated else "alternative")
-        yield _omit_empty(title=title.value, titleType=_TITLES[kind], lang=title.lang)
+        yield common.omit_empty(title=title.value, titleType=_TITLES[kind], lang=title.lang)
 
 
 def _list_dates(work: Work) -> Iterator[Value]:
@@ -175,7 +158,7 @@ def _describe_date(date: values.IssuedDate, kind: str) -> Value:
     """Return a date. If its text is not that of ISO 8601, the text explains it."""
     text = date.iso or date.text
     information = None if text == date.text else date.text
-    return _omit_empty(date=text, dateType=kind, dateInformation=information)
+    return common.omit_empty(date=text, dateType=kind, dateInformation=information)
 
 
 def _list_alternate_identifiers(work: Work) -> Iterator[Value]:
@@ -239,7 +222,7 @@ def _list_rights(work: Work) -> Iterator[Value]:
 
 def _describe_licence(text: str, url: str | None, language: str | None = None) -> Value:
     spdx = url and values.find_spdx(url)
-    return _omit_empty(
+    return common.omit_empty(
         rights=text,
         rightsUri=url,
         lang=language,
@@ -252,7 +235,7 @@ def _describe_licence(text: str, url: str | None, language: str | None = None) -
 def _list_descriptions(work: Work) -> Iterator[Value]:
     """Yield the abstracts, the degree of a thesis, the notes, and the checksums of the files."""
     for text, language in work.abstracts:
-        yield _omit_empty(description=text, descriptionType="Abstract", lang=language)
+        yield common.omit_empty(description=text, descriptionType="Abstract", lang=language)
     degree = work.degree
     if degree is not None:
         institution = degree.institution and degree.institution.name
@@ -260,7 +243,7 @@ def _list_descriptions(work: Work) -> Iterator[Value]:
         if text := ", ".join(part for part in parts if part):
             yield {"description": text, "descriptionType": "Other"}
     for text, language in work.notes:
-        yield _omit_empty(description=text, descriptionType="Other", lang=language)
+        yield common.omit_empty(description=text, descriptionType="Other", lang=language)
     for file in work.files:
         if file.sha256 is not None:
             text = f"SHA-256 of {file.name}: {file.sha256}"
@@ -270,7 +253,7 @@ def _list_descriptions(work: Work) -> Iterator[Value]:
 def _describe_grant(grant: model.Grant) -> Value:
     """Return the values of a grant."""
     is_ror = (grant.funder_id or "").startswith("https://ror.org/")
-    return _omit_empty(
+    return common.omit_empty(
         funderName=grant.funder,
         funderIdentifier=grant.funder_id,
         funderIdentifierType=grant.funder_id and ("ROR" if is_ror else "Crossref Funder ID"),
@@ -285,10 +268,10 @@ def _list_related_items(work: Work) -> Iterator[Value]:
     container = work.container
     if container is None:
         return
-    kind = _CONTAINERS.get(work.type) or ("Journal" if work.issn else "Book")
+    kind = _CONTAINERS.get(work.type.value) or ("Journal" if work.issn else "Book")
     text, scheme = (work.issn, "ISSN") if kind == "Journal" else (work.isbn, "ISBN")
     number = {"relatedItemIdentifier": text, "relatedItemIdentifierType": scheme}
-    yield _omit_empty(
+    yield common.omit_empty(
         relatedItemType=kind,
         relationType="IsPublishedIn",
         relatedItemIdentifier=number if text else None,
@@ -311,13 +294,7 @@ SPACE = (
 #: The groups of elements whose names are those of their members in the plural.
 _GROUPS = values.VOCABULARIES["datacite"]["groups"]
 #: The elements of a grant, and their attributes.
-_GRANT = {
-    "funderName": "",
-    "funderIdentifier": "funderIdentifierType",
-    "fundingStream": "",
-    "awardNumber": "awardUri",
-    "awardTitle": "",
-}
+_GRANT = values.VOCABULARIES["datacite grant"]
 
 
 def write_datacite(work: Work) -> str:
@@ -403,9 +380,9 @@ def _write_place(name: str, place: Mapping[str, str], prefix: str) -> str:
 
 def _write_grant(name: str, grant: Mapping[str, str | None], prefix: str) -> str:
     parts = [
-        common.element(prefix + name, grant.get(name) or "", {_rename(key): grant.get(key)})
-        for name, key in _GRANT.items()
-        if grant.get(name) or grant.get(key)
+        common.element(prefix + name, text, {_rename(key): grant.get(key) for key in keys})
+        for name, keys in _GRANT.items()
+        if (text := grant.get(name) or "") or any(map(grant.get, keys))
     ]
     return common.parent(prefix + name, parts)
 
@@ -444,14 +421,7 @@ OPENAIRE = (
 _NEW_DATES = values.VOCABULARIES["datacite"]["newer dates"]
 _NEW_RELATIONS = values.VOCABULARIES["datacite"]["newer relations"]
 _OPENAIRE_GROUPS = values.VOCABULARIES["datacite"]["openaire groups"]
-_GENERAL = {
-    **dict.fromkeys(
-        map(model.WorkType, ("collection", "image", "map", "music", "other", "sound", "video")),
-        "other research product",
-    ),
-    model.WorkType.DATASET: "dataset",
-    model.WorkType.SOFTWARE: "software",
-}
+_GENERAL = values.list_words("openaire types")
 
 
 def write_openaire(work: Work) -> str:
@@ -474,7 +444,7 @@ def _list_elements(work: Work) -> Iterator[str]:
     if work.publisher:
         yield common.element("dc:publisher", members["publisher"]["name"])
     terms = common.TYPES[work.type]
-    general = _GENERAL.get(work.type, "literature")
+    general = _GENERAL.get(work.type.value, "literature")
     attributes = {"resourceTypeGeneral": general, "uri": terms.uri}
     yield common.element("oaire:resourceType", terms.label, attributes)
     for text, language in (*work.abstracts, *work.notes):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flask_ibi_archive.core.records import description as model
-from flask_ibi_archive.core.records.formats.common import TYPES, find_access
+from flask_ibi_archive.core.records.formats.common import TYPES, find_access, omit_empty
 from flask_ibi_archive.core.records.values import list_words
 from flask_ibi_archive.core.records.work import Work, WorkFile
 
@@ -115,7 +115,7 @@ def _describe(work: Work) -> dict[str, Any]:
     for name in ("sameAs", "isPartOf", "conditionsOfAccess"):
         if len(found[name]) == 1:
             [found[name]] = found[name]
-    return _omit_empty(found)
+    return omit_empty(found)
 
 
 def _list_conditions(work: Work) -> list[str]:
@@ -171,13 +171,9 @@ def _add_related(found: dict[str, Any], related: model.RelatedWork) -> None:
     found[name] = [*(before if isinstance(before, list) else [before]), other]
 
 
-def _omit_empty(properties: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in properties.items() if value not in (None, "", [])}
-
-
 def _make(type: str, identifier: str | None = None, /, **properties: Any) -> dict[str, Any]:
     """Return a node with a type. Properties without a value are omitted."""
-    return _omit_empty({"@type": type, "@id": identifier, **properties})
+    return omit_empty({"@type": type, "@id": identifier, **properties})
 
 
 def _describe_name(name: model.Name) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from flask_ibi_archive.core.records.description import (
     parse_work_fields,
 )
 from flask_ibi_archive.core.records.formats.brazilian import WITH_EDITIONS
-from flask_ibi_archive.core.records.formats.common import TYPES
+from flask_ibi_archive.core.records.formats.common import TYPES, omit_empty
 from flask_ibi_archive.core.records.readers import build_entry
 from flask_ibi_archive.core.records.record import format_description
 from flask_ibi_archive.core.records.values import FieldError, IssuedDate, list_words
@@ -260,7 +260,7 @@ def _describe(work: Work) -> dict[str, Any]:
         "DOI": work.doi,
         "URL": work.url,
     }
-    variables = {name: value for name, value in found.items() if value not in (None, "", [])}
+    variables = omit_empty(found)
     custom = _list_custom_fields(work, variables)
     return variables | ({"custom": custom} if custom else {})
 
