@@ -579,7 +579,8 @@ def _find_columns(
 def _explain_unknown(name: str) -> str:
     """Return the message that a column is unknown, with the most similar known name."""
     words = {key: word for key, (__, word) in _BY_NAME.items() if not word.startswith(_DSPACE)}
-    close = get_close_matches(fold(name), words, n=1, cutoff=0.6)
+    folded = fold(name)
+    close = get_close_matches(folded, words, n=1, cutoff=0.6) if len(folded) > 3 else []
     return _(
         "the column is unknown{meant}; say what it contains with --map FIELD=COLUMN, or leave it "
         "out with --ignore COLUMN",
