@@ -51,8 +51,8 @@ class Reason:
     __slots__ = ("code", "facts")
 
     def __init__(self, code: str, /, **facts: object) -> None:
-        self.code = code
-        self.facts = facts
+        self.code: str = code
+        self.facts: dict[str, object] = facts
 
     def __str__(self) -> str:
         return self.message
@@ -287,7 +287,7 @@ class RefusedText(IBIError, ValueError):
     """
 
     def __init__(self, code: str, /, **facts: object) -> None:
-        self.reason = Reason(code, **facts)
+        self.reason: Reason = Reason(code, **facts)
         super().__init__(self.reason.message)
 
 
@@ -497,7 +497,7 @@ class RecordError(StorageError):
         self.line = line
         self.field = field
         self.reason = reason
-        self.place = place or _("line {number}", number=line)
+        self.place: str | Message = place or _("line {number}", number=line)
         values = {"source": source, "place": self.place, "field": field, "reason": reason}
         template = (
             "{source}, {place}, {field}: {reason}" if field else "{source}, {place}: {reason}"

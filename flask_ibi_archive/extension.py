@@ -98,7 +98,7 @@ class IBIArchive:
         clock: Clock = read_utc_clock,
         routes: bool = True,
     ) -> None:
-        self.functions = HostFunctions()
+        self.functions: HostFunctions = HostFunctions()
         self.session = session
         self.catalogue = catalogue
         self.clock = clock

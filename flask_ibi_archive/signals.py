@@ -74,19 +74,19 @@ from typing import Any
 from blinker import NamedSignal, Namespace
 
 _signals = Namespace()
-item_minted = _signals.signal("item-minted")
-item_deposited = _signals.signal("item-deposited")
-item_changed = _signals.signal("item-changed")
-item_state_changed = _signals.signal("item-state-changed")
-moved_away = _signals.signal("moved-away")
-moved_here = _signals.signal("moved-here")
-url_requested = _signals.signal("url-requested")
-access_acknowledged = _signals.signal("access-acknowledged")
-archive_included = _signals.signal("archive-included")
-archive_excluded = _signals.signal("archive-excluded")
-conflict_found = _signals.signal("conflict-found")
+item_minted: NamedSignal = _signals.signal("item-minted")
+item_deposited: NamedSignal = _signals.signal("item-deposited")
+item_changed: NamedSignal = _signals.signal("item-changed")
+item_state_changed: NamedSignal = _signals.signal("item-state-changed")
+moved_away: NamedSignal = _signals.signal("moved-away")
+moved_here: NamedSignal = _signals.signal("moved-here")
+url_requested: NamedSignal = _signals.signal("url-requested")
+access_acknowledged: NamedSignal = _signals.signal("access-acknowledged")
+archive_included: NamedSignal = _signals.signal("archive-included")
+archive_excluded: NamedSignal = _signals.signal("archive-excluded")
+conflict_found: NamedSignal = _signals.signal("conflict-found")
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 #: The receivers that are running.
 _running: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("running", default=())

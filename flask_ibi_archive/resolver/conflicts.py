@@ -48,7 +48,7 @@ from flask_ibi_archive.server.web.alerts import CONFLICTS, VARY, unready_respons
 from flask_ibi_archive.server.web.requests import current_resolver, read_query, request_root
 from flask_ibi_archive.signals import Notice, Notifier, conflict_found
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # --- finding and ending --------------------------------------------------------------------------
 

@@ -695,12 +695,12 @@ class ResolverService:
     ) -> None:
         self.config = config
         self.database = database
-        self.registry = Registry(database, config, notifier=notifier)
-        self.circuit_breaker = asking.CircuitBreaker()
-        self.metrics = MetricsWriter(database)
-        self.follower_thread = claims.FollowerThread(self.make_follower)
-        self.archive_list = ArchiveListReader(config.claims_max_age)
-        self.fan_out = asking.FanOut(config, self._record_result)
+        self.registry: Registry = Registry(database, config, notifier=notifier)
+        self.circuit_breaker: asking.CircuitBreaker = asking.CircuitBreaker()
+        self.metrics: MetricsWriter = MetricsWriter(database)
+        self.follower_thread: claims.FollowerThread = claims.FollowerThread(self.make_follower)
+        self.archive_list: ArchiveListReader = ArchiveListReader(config.claims_max_age)
+        self.fan_out: asking.FanOut = asking.FanOut(config, self._record_result)
         self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
 

@@ -29,7 +29,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
-resolver_metadata = MetaData()
+resolver_metadata: MetaData = MetaData()
 
 
 class ResolverBase(DeclarativeBase):

@@ -82,13 +82,17 @@ def parse_text(value: Any) -> str:
     return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
 
 
+#: A function that checks and converts the value of a setting.
+Parser = Callable[[Any], Any]
+
+
 def make_parser(
     expected: str,
     convert: Callable[[Any], Any],
     accepts: Callable[[Any], object] = lambda converted: True,
     *,
     shows_reason: bool = False,
-) -> Callable[[Any], Any]:
+) -> Parser:
     """Return a function that checks and converts values.
 
     For a wrong value, the function raises :class:`InvalidValue`.
@@ -203,107 +207,107 @@ def _convert_relations(value: Any) -> tuple[RelationPattern, ...]:
     return tuple(parse_relation_pattern(text) for text in _require_list(value))
 
 
-parse_secret = make_parser("a long random text", _convert_secret, bool)
-parse_secrets = make_parser(
+parse_secret: Parser = make_parser("a long random text", _convert_secret, bool)
+parse_secrets: Parser = make_parser(
     # a single text is not allowed, because each letter of the text would become a secret
     "a list of the earlier values of SECRET_KEY",
     lambda value: tuple(parse_secret(item) for item in _require_list(value)),
 )
-parse_archive_address = make_parser(
+parse_archive_address: Parser = make_parser(
     'host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080',
     _require_text,
     hosts.is_archive_address,
 )
-parse_identifier_setting = make_parser(
+parse_identifier_setting: Parser = make_parser(
     "an IBI", lambda value: parse_identifier(str(value)), shows_reason=True
 )
 #: This parser returns the IBIs in canonical case.
-parse_identifiers = make_parser(
+parse_identifiers: Parser = make_parser(
     'a list of IBIs, as ["8JMKD3MGP8W/34PGRBS"]',
     lambda value: frozenset(parse_identifier(str(word)).text for word in _split_words(value)),
     shows_reason=True,
 )
 #: This parser returns the IBI in canonical case.
-parse_service_ibi = make_parser(
+parse_service_ibi: Parser = make_parser(
     "a repository name or an IBIp, not a legacy identifier", _convert_service_ibi, shows_reason=True
 )
-parse_ip = make_parser(
+parse_ip: Parser = make_parser(
     "an IPv4 or IPv6 address, as 150.163.34.243",
     lambda value: grammar.canonical_address(str(value)),
 )
 #: A word that needs no encoding in a message of the protocol (a list of pairs).
-parse_ascii_word = make_parser(
+parse_ascii_word: Parser = make_parser(
     "one word of ASCII, as 2014:11.09.02.16.15",
     parse_text,
     re.compile(r"[\x21-\x7a\x7c\x7e]+").fullmatch,
 )
 parse_email = make_parser("an e-mail address, as banon@dpi.inpe.br", _require_text, is_email)
 #: Source: [R] Table 5.1.
-parse_registration_key = make_parser(
+parse_registration_key: Parser = make_parser(
     'ten digits or more, optionally followed by "-" and ten digits or more', parse_text, is_key
 )
-parse_base_url = make_parser(
+parse_base_url: Parser = make_parser(
     "an http or https URL without a query, as http://urlib.net",
     lambda value: _require_text(value).rstrip("/"),
     _is_base_url,
 )
-parse_granularity_setting = make_parser(
+parse_granularity_setting: Parser = make_parser(
     'a number of seconds: "60", "1", "0.1", "0.01", "0.001" and so on',
     lambda value: parse_granularity(parse_text(value)),
 )
 parse_port = make_parser("a port, 1 to 65535", _convert_whole_number, lambda port: 0 < port < 65536)
 #: This parser returns the port of repository names and the port of IBIps.
-parse_ports = make_parser("a port, 1 to 65535, or two ports, as 80,802", _convert_ports)
-parse_count = make_parser(
+parse_ports: Parser = make_parser("a port, 1 to 65535, or two ports, as 80,802", _convert_ports)
+parse_count: Parser = make_parser(
     "a whole number, 1 or more", _convert_whole_number, lambda count: count >= 1
 )
-parse_seconds = make_parser(
+parse_seconds: Parser = make_parser(
     "a number of seconds, 0 or more", _convert_seconds, lambda seconds: 0 <= seconds < float("inf")
 )
-parse_timeout = make_parser(
+parse_timeout: Parser = make_parser(
     f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}",
     _convert_seconds,
     lambda seconds: 0 < seconds <= LONGEST_TIMEOUT,
 )
-parse_flag = make_parser("true or false", _convert_flag)
-parse_relations = make_parser(
+parse_flag: Parser = make_parser("true or false", _convert_flag)
+parse_relations: Parser = make_parser(
     'a list of relations, as ["", ".lastedition", ".metadata(*)"]',
     _convert_relations,
     shows_reason=True,
 )
-parse_folder = make_parser(
+parse_folder: Parser = make_parser(
     "the path of a folder",
     lambda value: value if isinstance(value, Path) else Path(parse_text(value)),
     lambda path: "\0" not in str(path),
 )
-parse_networks = make_parser(
+parse_networks: Parser = make_parser(
     'a list of networks in CIDR form, as ["10.0.0.0/8"]', _convert_networks, shows_reason=True
 )
 #: The hosts in a private network to which the program may send requests.
-parse_hosts = make_parser(
+parse_hosts: Parser = make_parser(
     'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]',
     _convert_hosts,
     shows_reason=True,
 )
 #: Hosts, perhaps with a port, in the form of :func:`normalize_host`.
-parse_own_hosts = make_parser(
+parse_own_hosts: Parser = make_parser(
     'a list of hosts without http://, as ["old.example.org", "old.example.org:8080"]',
     _convert_own_hosts,
 )
-parse_landing = make_parser("file or page", _require_text, ("file", "page").__contains__)
-parse_scheme = make_parser("http or https", _require_text, ("http", "https").__contains__)
+parse_landing: Parser = make_parser("file or page", _require_text, ("file", "page").__contains__)
+parse_scheme: Parser = make_parser("http or https", _require_text, ("http", "https").__contains__)
 #: This parser returns the percent-encoded path without a slash at the end, "" for the root.
-parse_root = make_parser(
+parse_root: Parser = make_parser(
     "the path under which the app is mounted, as /repository",
     lambda value: quote(_require_text(value).rstrip("/"), safe=PATH_CHARACTERS),
     re.compile("(?:/[^/]+)*").fullmatch,
 )
-parse_policy = make_parser(
+parse_policy: Parser = make_parser(
     'a Content-Security-Policy in one line, or "" for no policy',
     _require_text,
     lambda text: text.isascii() and (not text or text.isprintable()),
 )
-parse_template = make_parser(TEMPLATE, lambda value: _require_text(value).strip(), bool)
+parse_template: Parser = make_parser(TEMPLATE, lambda value: _require_text(value).strip(), bool)
 
 
 def parse_sender(value: Any) -> str:

@@ -39,7 +39,7 @@ class FixedClock:
     """
 
     def __init__(self, now: datetime = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)) -> None:
-        self.now = now
+        self.now: datetime = now
 
     def __call__(self) -> datetime:
         """Return the time that the clock shows."""

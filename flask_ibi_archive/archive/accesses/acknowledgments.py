@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import chain
-from logging import getLogger
+from logging import Logger, getLogger
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -33,7 +33,7 @@ from flask_ibi_archive.signals import Notice, access_acknowledged
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-log = getLogger("flask_ibi_archive.accesses")
+log: Logger = getLogger("flask_ibi_archive.accesses")
 
 FILE_LIST = VerbList(file_list=True)
 #: The characters of a URL besides letters, digits and "-._", as it is stored.

@@ -29,7 +29,7 @@ class Access(Base):
     """An access that a resolver acknowledged ([R] Table 6.11), or a view of the page of an item."""
 
     __tablename__ = "ibi_access"
-    __table_args__ = (
+    __table_args__: Any = (
         # a URL key can be used only once, even by two requests at the same time
         sa.UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
         sa.CheckConstraint(

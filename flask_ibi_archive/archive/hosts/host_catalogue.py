@@ -340,7 +340,7 @@ class HostItems(RecordSource):
     ) -> None:
         super().__init__(database, find_served, folder)
         self.catalogue = catalogue
-        self.name = type(catalogue).__name__
+        self.name: str = type(catalogue).__name__
 
     @property
     def records(self) -> HostItems:

@@ -204,9 +204,9 @@ class Sync:
 
     def __post_init__(self) -> None:
         self.repair = self.repair or self.adopt
-        self.host = models.require_session(self.archive).current()
-        self.session = WritingSession(self.host)
-        self.context = models.bind(self.session)
+        self.host: Session = models.require_session(self.archive).current()
+        self.session: WritingSession = WritingSession(self.host)
+        self.context: OperationContext = models.bind(self.session)
         self.mapper: Mapper[Any] = sa.inspect(self.model)
         if self.adopt:
             self.context.get_minter()  # reports wrong settings first

@@ -35,7 +35,7 @@ class ApiKey(Base):
     """The key of a program. The key itself is not stored, only its hash."""
 
     __tablename__ = "ibi_api_key"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.UniqueConstraint("archive_id", "name", name="uq_ibi_api_key_name"),
         sa.UniqueConstraint("key_hash", name="uq_ibi_api_key_hash"),
         {"sqlite_autoincrement": True},

@@ -63,7 +63,7 @@ class IssuedIdentifier(Base):
     """An identifier that a program requested, in both forms."""
 
     __tablename__ = "ibi_issued_identifier"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.UniqueConstraint("rep", name="uq_ibi_issued_identifier_rep"),
         sa.UniqueConstraint("ibip", name="uq_ibi_issued_identifier_ibip"),
         # of two equal requests at the same time, only one is carried out

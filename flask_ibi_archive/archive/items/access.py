@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from logging import getLogger
+from logging import Logger, getLogger
 from typing import TypeAlias
 
 from flask import Request, Response, after_this_request, current_app, request
@@ -28,7 +28,7 @@ from flask_ibi_archive.server.web.requests import user_address
 AccessPolicy: TypeAlias = (
     "Callable[[ItemView, FileRecord | None, Request], bool | AnyResponse | None]"
 )
-log = getLogger("flask_ibi_archive.host")
+log: Logger = getLogger("flask_ibi_archive.host")
 
 
 class HostFunctionFailed(IBIError):

@@ -59,7 +59,7 @@ class ChangeNote(Base):
     """
 
     __tablename__ = "ibi_change_note"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.Index("ix_ibi_change_note_archive", "archive_id", "id"),
         {"sqlite_autoincrement": True},
     )
@@ -73,7 +73,7 @@ class Change(Base):
     """The last change of an item."""
 
     __tablename__ = "ibi_change"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.ForeignKeyConstraint(
             ["item_id", "archive_id"],
             ["ibi_item.id", "ibi_item.archive_id"],

@@ -31,7 +31,7 @@ ibi_argument = click.argument("ibi", type=group.read_ibi)
 ibi_option = partial(click.option, type=group.read_ibi, metavar="IBI")
 repeatable_option = partial(click.option, multiple=True)
 flag_option = partial(click.option, is_flag=True)
-file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
+file_type: click.Path = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 # --- fields of items ---------------------------------------------------------------------------

@@ -265,7 +265,7 @@ class PartialFile:
 
     def __init__(self, store: FileStore, file: BinaryIO, content: Content) -> None:
         self._store, self._file, self._content = store, file, content
-        self.size = file.seek(0, os.SEEK_END)
+        self.size: int = file.seek(0, os.SEEK_END)
         if self.size > content.size:
             self.restart()
 

@@ -109,22 +109,22 @@ class SearchedTexts(FunctionElement[str]):
     """
 
     type = sa.String()
-    inherit_cache = True
+    inherit_cache: bool | None = True
     elements: tuple[str, ...] = ("title", "creator", "subject")
 
 
 class Titles(SearchedTexts):
     """The same function for the titles."""
 
-    inherit_cache = True
-    elements = ("title",)
+    inherit_cache: bool | None = True
+    elements: tuple[str, ...] = ("title",)
 
 
 class Types(SearchedTexts):
     """The same function for the types."""
 
-    inherit_cache = True
-    elements = ("type",)
+    inherit_cache: bool | None = True
+    elements: tuple[str, ...] = ("type",)
 
 
 @compiles(SearchedTexts, "sqlite")

@@ -17,11 +17,11 @@ from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
 
 #: The tables of this package. The tables of the host are in another MetaData object.
-metadata = sa.MetaData()
+metadata: sa.MetaData = sa.MetaData()
 
 #: The column type of a host's keys. Keys are sorted by their bytes, so that the keys that begin
 #: with the name of a table are a range.
-HostKey = sa.String(1024).with_variant(sa.String(1024, collation="C"), "postgresql")
+HostKey: sa.String = sa.String(1024).with_variant(sa.String(1024, collation="C"), "postgresql")
 
 
 class Base(DeclarativeBase):
@@ -71,7 +71,7 @@ class ArchiveRow(Base):
     """An Archive, with its address and the e-mail address of its administrator ([R] Figure 3.3)."""
 
     __tablename__ = "ibi_archive"
-    __table_args__ = (
+    __table_args__: Any = (
         # the constraint is deferred, because the Archive and its service refer to each other
         _refers_to(
             "fk_ibi_archive_service", service_item_id="ibi_item.id", id="ibi_item.archive_id"
@@ -101,7 +101,7 @@ class Item(Base):
     """
 
     __tablename__ = "ibi_item"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
         sa.UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
         sa.UniqueConstraint("archive_id", "next_edition", name="uq_ibi_item_edition"),
@@ -203,7 +203,7 @@ class Translation(Base):
     """A member of a group of items with the same content in different languages."""
 
     __tablename__ = "ibi_translation"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.UniqueConstraint("archive_id", "head", "language", name="uq_ibi_translation_language"),
     )
 
@@ -224,7 +224,7 @@ class ItemIdentifier(Base):
     """
 
     __tablename__ = "ibi_identifier"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.UniqueConstraint("item_id", "text", name="uq_ibi_identifier_item"),
         _belongs_to_item("fk_ibi_identifier_item", "state", onupdate="CASCADE"),
         _unique_where("state = 'Original'", "uq_ibi_identifier_original", "text"),
@@ -244,7 +244,7 @@ class File(Base):
     """A file of an item: stored in the Archive, or at a URL, or known by its name only."""
 
     __tablename__ = "ibi_file"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.CheckConstraint("size IS NULL OR sha256 IS NOT NULL", name="ck_ibi_file_stored"),
     )
 
@@ -274,7 +274,7 @@ class SameAs(Base):
     """
 
     __tablename__ = "ibi_same_as"
-    __table_args__ = (
+    __table_args__: Any = (
         _belongs_to_item("fk_ibi_same_as_item"),
         sa.Index("ix_ibi_same_as_item", "item_id"),
     )
@@ -308,7 +308,7 @@ class TombstoneRow(Base):
     """
 
     __tablename__ = "ibi_tombstone"
-    __table_args__ = (
+    __table_args__: Any = (
         _belongs_to_item("fk_ibi_tombstone_item", "state"),
         sa.CheckConstraint("state = 'Deleted'", name="ck_ibi_tombstone_state"),
     )
@@ -329,7 +329,7 @@ class ReservationRow(Base):
     """A reservation of an identifier, with both forms of the identifier, for a draft."""
 
     __tablename__ = "ibi_reservation"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.UniqueConstraint("ibip", name="uq_ibi_reservation_ibip"),
         sa.CheckConstraint(
             "status IN ('held', 'used', 'released')", name="ck_ibi_reservation_status"
@@ -362,7 +362,7 @@ class AccessCount(Base):
     """
 
     __tablename__ = "ibi_access_count"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
         ),
@@ -386,7 +386,7 @@ class ArchiveAccessCount(Base):
     """The number of accesses to all requested items of an Archive on one day."""
 
     __tablename__ = "ibi_archive_access_count"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_archive_access_count_content_type"
         ),
@@ -404,7 +404,7 @@ class Registration(Base):
     """The results of the last inclusion and exclusion requests of an Archive ([R] 5.2)."""
 
     __tablename__ = "ibi_registration"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.CheckConstraint(
             "confirmed_at IS NULL OR included_at IS NOT NULL", name="ck_ibi_registration_confirmed"
         ),

@@ -193,9 +193,9 @@ class ItemStore:
 
     def __post_init__(self) -> None:
         #: Reads items as records.
-        self.reader = ItemReader(self.connection, self.archive_id)
+        self.reader: ItemReader = ItemReader(self.connection, self.archive_id)
         #: Stores the relations between items.
-        self.relations = Relations(self.connection, self.archive_id)
+        self.relations: Relations = Relations(self.connection, self.archive_id)
 
     def lock_relations(self, items: Collection[int] = (), limited: bool = True) -> None:
         """Lock relations and items of the Archive: :func:`.stored_relations.lock_relations`."""

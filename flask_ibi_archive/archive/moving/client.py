@@ -64,7 +64,7 @@ class OfferClient:
         inner_hosts: InnerHosts,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.name = address.url
+        self.name: str = address.url
         self._headers = {"Authorization": f"Bearer {address.secret}", "Accept": "*/*"}
         self._taker_address = taker_address
         self._inner_hosts = inner_hosts

@@ -46,7 +46,7 @@ class Offer(Base):
     """An offer of items to an Archive on another server. Its secret is not stored, only a hash."""
 
     __tablename__ = "ibi_offer"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.UniqueConstraint("public_id", name="uq_ibi_offer_public_id"),
         sa.CheckConstraint("leaves IN ('Copy', 'Deleted')", name="ck_ibi_offer_leaves"),
         {"sqlite_autoincrement": True},
@@ -73,7 +73,7 @@ class OfferedItem(Base):
     """An item of an offer."""
 
     __tablename__ = "ibi_offered_item"
-    __table_args__ = (
+    __table_args__: Any = (
         sa.UniqueConstraint("offer_id", "item_id", name="uq_ibi_offered_item_item"),
         sa.Index("ix_ibi_offered_item_item", "item_id"),
     )

@@ -185,7 +185,7 @@ class Candidate:
 
     def __post_init__(self) -> None:
         origins = self.route.origins
-        self.path = self.route.questions[0].verbs.relation.steps
+        self.path: tuple[Step, ...] = self.route.questions[0].verbs.relation.steps
         self.chosen: Steps = ()
         self.choice: Steps | None = None
         self.has_language: bool = any(origin.has_language for origin in origins)
@@ -444,7 +444,7 @@ class Analysis:
         max_rounds: int = MAX_ROUNDS,
         inner_hosts: InnerHosts = NO_INNER_HOSTS,
     ) -> None:
-        self.waits_for_all = wanted.requires_original
+        self.waits_for_all: bool = wanted.requires_original
         self._reader = languages.ReaderPreferences(tuple(ranges), wanted.requires_original)
         self._max_rounds = max_rounds
         self._inner_hosts = inner_hosts
@@ -474,7 +474,7 @@ class Analysis:
             question = route.questions[0]
             self._routes.setdefault(question, route)
             self._asked.setdefault(question, set()).add(route.remaining)
-        self.questions = tuple(self._routes)
+        self.questions: tuple[Question, ...] = tuple(self._routes)
         self._rounds += 1
         self._candidates: list[Candidate] = []
         #: Answers that an item was removed, each with the date of the removal.

@@ -82,11 +82,11 @@ class IBIGroup(AppGroup):
         self, *args: Any, sections: Mapping[str, str], package: str, **options: Any
     ) -> None:
         super().__init__(*args, **options)
-        self.sections = {
+        self.sections: dict[str, list[list[str]]] = {
             title: [name.rsplit(".", 1) for name in names.split()]
             for title, names in sections.items()
         }
-        self.modules = {
+        self.modules: dict[str, str] = {
             command: module for names in self.sections.values() for module, command in names
         }
         self.package = package

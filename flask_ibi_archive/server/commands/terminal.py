@@ -97,7 +97,7 @@ class Bars(ExitStack):
         self._stage = ""
         self._bar: Any = None
         self._done = 0
-        self.shown = sys.stderr.isatty()
+        self.shown: bool = sys.stderr.isatty()
 
     def show(self, stage: str, done: int, total: int) -> None:
         """Show that ``done`` of the ``total`` steps of a stage are finished."""

@@ -56,8 +56,8 @@ class Breaker:
     clock: Callable[[], float] = staticmethod(monotonic)
 
     def __init__(self) -> None:
-        self.patience = inf
-        self.answers = 0
+        self.patience: float = inf
+        self.answers: int = 0
         self._next_test = -inf
         self._tester: int | None = None
 

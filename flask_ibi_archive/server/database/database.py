@@ -20,7 +20,7 @@ from sqlalchemy.pool import Pool
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.config import DATABASE_TIMEOUT
 from flask_ibi_archive.server.database import engines
-from flask_ibi_archive.server.database.breaker import FindLimit, ServerSilent, find_breaker
+from flask_ibi_archive.server.database.breaker import Breaker, FindLimit, ServerSilent, find_breaker
 from flask_ibi_archive.server.database.dialects import run_on_postgresql
 from flask_ibi_archive.server.database.migrate import (
     ARCHIVE,
@@ -69,14 +69,14 @@ class Database:
         belongs_to_host: bool = False,
         creator: engines.Creator | None = None,
     ) -> None:
-        self.engine = engines.make_engine(uri, timeout, find_limit, creator)
+        self.engine: Engine = engines.make_engine(uri, timeout, find_limit, creator)
         if file := engines.find_sqlite_file(self.engine.url):
             engines.refuse_missing_file(self.engine, file, f"run: {history.init}")
         self.history = history
         self.belongs_to_host = belongs_to_host
-        self.reader = engines.make_reader(self.engine)
+        self.reader: Engine = engines.make_reader(self.engine)
         self.find_limit = find_limit
-        self.breaker = find_breaker(engines.identify_database(self.engine.url))
+        self.breaker: Breaker = find_breaker(engines.identify_database(self.engine.url))
         # closes the connections when nobody uses this object any more, or when the process ends
         weakref.finalize(self, _close, self.reader, self.engine)
         self._parent_pools: list[Pool] = []

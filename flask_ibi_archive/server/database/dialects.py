@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 #: The column type for the ids of rows: an integer of 64 bits. On SQLite the type is called Integer,
 #: because SQLite assigns new ids only to columns of this type.
-Key = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+Key: sa.BigInteger = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 #: The largest number of values that one statement of this package contains. SQLite accepts at most
 #: 32766 parameters, and PostgreSQL accepts at most 65535.
@@ -30,8 +30,8 @@ PAGE = 500
 class UTCDateTime(sa.TypeDecorator[datetime]):
     """A column type for times in UTC: ``timestamptz`` on PostgreSQL, text on SQLite."""
 
-    impl = sa.DateTime(timezone=True)
-    cache_ok = True
+    impl: Any = sa.DateTime(timezone=True)
+    cache_ok: bool | None = True
 
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> Any:
         """Convert a time to UTC for the database; for SQLite, also remove the time zone."""
@@ -80,8 +80,8 @@ class JsonList(sa.TypeDecorator[Any]):
     need much time for one parameter per value, and psycopg for an array.
     """
 
-    impl = sa.Text
-    cache_ok = True
+    impl: Any = sa.Text
+    cache_ok: bool | None = True
 
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str:
         """Return the values as JSON."""
@@ -91,7 +91,7 @@ class JsonList(sa.TypeDecorator[Any]):
 class IsListed(sa.BinaryExpression[bool]):
     """The SQL condition that a column has one of the values of a :class:`JsonList`."""
 
-    inherit_cache = True
+    inherit_cache: bool | None = True
 
 
 @compiles(IsListed)
@@ -123,14 +123,14 @@ def is_one_of(column: Any, values: Iterable[str] | Iterable[int]) -> sa.ColumnEl
 class JsonValues(FunctionElement[str]):
     """The SQL function whose table has the values of a :class:`JsonList`."""
 
-    inherit_cache = True
+    inherit_cache: bool | None = True
     on_postgresql = "json_array_elements_text"
 
 
 class JsonRows(JsonValues):
     """The SQL function whose table has the elements of a :class:`JsonList`, each as JSON."""
 
-    inherit_cache = True
+    inherit_cache: bool | None = True
     on_postgresql = "json_array_elements"
 
 
@@ -172,7 +172,7 @@ class FewTexts(FunctionElement[str]):
     read a whole table than search by keys. From an array, it expects ten rows.
     """
 
-    inherit_cache = True
+    inherit_cache: bool | None = True
 
 
 @compiles(FewTexts)

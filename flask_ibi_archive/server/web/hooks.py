@@ -284,7 +284,7 @@ class OwnItemConverter(IBIConverter):
     """
 
     # werkzeug allows no groups
-    regex = "|".join(
+    regex: str = "|".join(
         re.sub(r"\((?!\?)", "(?:", form.pattern)
         for form in (grammar.REPOSITORY, grammar.IBIP, grammar.LEGACY)
     )

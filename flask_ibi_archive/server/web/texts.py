@@ -20,7 +20,7 @@ from gettext import GNUTranslations, NullTranslations
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from babel import Locale, dates, numbers
@@ -334,7 +334,7 @@ def get_language_name(code: str) -> str:
 
 #: The functions by their names in templates. Their prefix distinguishes them from functions of the
 #: host, such as those of Flask-Babel: a page can extend a layout of the host.
-FUNCTIONS = {
+FUNCTIONS: dict[str, Any] = {
     "ibi_gettext": gettext,
     "ibi_ngettext": ngettext,
     "ibi_format_date": format_date,
