@@ -175,7 +175,7 @@ def test_the_commands_are_on_the_page_as_in_the_help(capsys: pytest.CaptureFixtu
 
 def test_the_changes_name_every_migration() -> None:
     for history in (ARCHIVE, RESOLVER):
-        for path in (migrations_path(history) / "versions").glob("[0-9]*.py"):
+        for path in (migrations_path(history) / "versions").glob("ibi_*.py"):
             [revision] = re.findall(r'^revision = "(.*)"', path.read_text(), re.MULTILINE)
             assert f"``{revision}``" in CHANGES
 

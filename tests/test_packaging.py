@@ -1,79 +1,39 @@
-"""The distribution (the wheel) contains all packages and all data files."""
+"""The distributions: what they contain, and that they suffice outside of a clone."""
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import textwrap
 import zipfile
-from collections.abc import Iterator
+from configparser import ConfigParser
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import msgspec
 import pytest
-from support.archives import SERVICE
 from support.commands import ROOT
+from support.documentation import copy_of_the_clone
 from support.loopback import PATIENCE
 
-SHIPPED = ("flask_ibi_archive", "migrations")
-#: The app of a repository that uses the installed package.
-HOST = """
-from flask import Flask
-from flask_ibi_archive import IBIArchive
-
-app = Flask(__name__)
-app.config.from_prefixed_env()
-IBIArchive(app)
-"""
-
-
-@pytest.fixture(scope="module")
-def setup() -> configparser.ConfigParser:
-    """The contents of setup.cfg."""
-    found = configparser.ConfigParser(interpolation=None)
-    found.read(ROOT / "setup.cfg", encoding="utf-8")
-    return found
+#: The lowest and the highest Python that the package supports.
+PYTHONS = ("3.10", "3.13")
+UV = (sys.executable, "-m", "uv")
+SETUP = ConfigParser(interpolation=None)
+SETUP.read(ROOT / "setup.cfg", encoding="utf-8")
+EXTRAS = list(SETUP["options.extras_require"])
 
 
 def lines_of(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def packages() -> Iterator[str]:
-    """Yield the name of each package in the folders of the distribution."""
-    for top in SHIPPED:
-        for path in (ROOT / top).rglob("__init__.py"):
-            name = ".".join(path.parent.relative_to(ROOT).parts)
-            yield f"flask_ibi_archive.{name}" if top == "migrations" else name
-
-
-def data_files() -> set[str]:
-    """Return the paths, in the installed package, of all files that are not code."""
-    found = set()
-    for top in SHIPPED:
-        for path in (ROOT / top).rglob("*"):
-            if path.is_file() and path.suffix not in (".py", ".pyc"):
-                name = path.relative_to(ROOT).as_posix()
-                found.add(f"flask_ibi_archive/{name}" if top == "migrations" else name)
-    return found
-
-
-def test_every_folder_with_code_is_a_package_of_the_distribution(
-    setup: configparser.ConfigParser,
-) -> None:
-    named = lines_of(setup["options"]["packages"])
-    assert len(named) == len(set(named))
-    assert set(named) == set(packages())
-    for top in SHIPPED:
-        for path in (ROOT / top).rglob("*.py"):
-            assert (path.parent / "__init__.py").is_file(), path
-
-
-def test_the_commands_are_entry_points_of_flask(setup: configparser.ConfigParser) -> None:
-    assert lines_of(setup["options.entry_points"]["flask.commands"]) == [
+def test_the_commands_are_entry_points_of_flask() -> None:
+    assert lines_of(SETUP["options.entry_points"]["flask.commands"]) == [
         "ibi = flask_ibi_archive.archive.commands:ibi",
         "ibi-resolver = flask_ibi_archive.resolver.commands:ibi_resolver",
     ]
@@ -85,94 +45,97 @@ def test_the_commands_are_entry_points_of_flask(setup: configparser.ConfigParser
         assert found.load() is group
 
 
-def test_the_version_is_the_newest_one_in_the_changes(setup: configparser.ConfigParser) -> None:
+def test_all_files_state_the_version_of_the_newest_changes() -> None:
     changes = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
     newest = re.findall(r"^(\d+\.\d+\.\d+)(?: \([^)]+\))?\n-+$", changes, re.MULTILINE)[0]
-    assert setup["metadata"]["version"] == newest
+    assert SETUP["metadata"]["version"] == newest
+    assert f"\nversion: {newest}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert msgspec.json.decode((ROOT / "codemeta.json").read_bytes())["version"] == newest
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command without the settings of the surrounding tests, and return what it printed."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FLASK_")}
+    return subprocess.run(
+        command, cwd=cwd, env=kept, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+def run_well(*command: str | Path, cwd: Path) -> str:
+    done = run(*command, cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel, built from a copy of the tree."""
-    folder = tmp_path_factory.mktemp("wheel")
-    tree = folder / "tree"
-    tree.mkdir()
-    for top in SHIPPED:
-        shutil.copytree(ROOT / top, tree / top, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in (
-        "setup.cfg",
-        "pyproject.toml",
-        "MANIFEST.in",
-        "README.rst",
-        "CHANGES.rst",
-        "LICENSE",
-    ):
-        shutil.copy(ROOT / name, tree)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--retries", "1"]
-    done = subprocess.run(
-        [*pip, "--no-deps", "-w", str(folder), str(tree)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    if done.returncode and not os.environ.get("CI"):
-        for message in ("No module named pip", "No matching distribution found for setuptools"):
-            if message in done.stdout + done.stderr:
-                pytest.skip(f"no wheel can be built here: {message}")
-    assert done.returncode == 0, done.stdout + done.stderr
-    [built] = folder.glob("*.whl")
-    return built
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an sdist, the wheel that was built from it, and the copy of the clone."""
+    folder = tmp_path_factory.mktemp("dist")
+    run_well(*UV, "build", "--quiet", "--out-dir", folder, cwd=copy_of_the_clone(folder))
+    return folder
+
+
+def find_wheel(distributions: Path) -> Path:
+    [wheel] = distributions.glob("*.whl")
+    return wheel
 
 
 @pytest.mark.slow
-def test_the_wheel_is_complete_and_sufficient_for_a_host(wheel: Path, tmp_path: Path) -> None:
-    """One test, so that parallel test processes build the wheel only once."""
-    check_contents(wheel)
-    site = tmp_path / "site"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    check_host(site, tmp_path / "host")
-
-
-def check_contents(wheel: Path) -> None:
-    """Check that a wheel contains all code and all data files."""
-    with zipfile.ZipFile(wheel) as archive:
-        contained = {name for name in archive.namelist() if ".dist-info/" not in name}
-    code = {
-        f"{'flask_ibi_archive/' if top == 'migrations' else ''}{path.relative_to(ROOT).as_posix()}"
-        for top in SHIPPED
-        for path in (ROOT / top).rglob("*.py")
+def test_the_sdist_contains_the_files_of_the_repository(distributions: Path) -> None:
+    [sdist] = distributions.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    made = {name for name in names if ".egg-info/" in name} | {"PKG-INFO"}
+    tree = distributions / "flask_ibi_archive"
+    assert names - made == {
+        path.relative_to(tree).as_posix()
+        for path in tree.rglob("*")
+        if path.is_file() and ".egg-info" not in str(path) and path.name != ".gitignore"
     }
-    assert contained == code | data_files()
 
 
-def check_host(site: Path, host: Path) -> None:
-    """Check that an app can initialise and serve an Archive with the installed package alone."""
-    host.mkdir()
-    (host / "app.py").write_text(HOST)
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLASK_")}
-    settings = {
-        "PYTHONPATH": str(site),
-        "FLASK_SECRET_KEY": "a secret for tests",
-        "FLASK_IBI_ARCHIVE_SERVICE_IBI": SERVICE,
-    }
-    code = (
-        "import flask_ibi_archive, app\n"
-        "from flask.cli import cli\n"
-        "cli.main(['ibi', 'init'], standalone_mode=False)\n"
-        "print(flask_ibi_archive.__file__)\n"
-        "print(app.app.test_client().get('/ibi/health/ready').status_code)\n"
+@pytest.mark.slow
+def test_the_wheel_contains_code_and_data_and_nothing_else(distributions: Path) -> None:
+    tree = distributions / "flask_ibi_archive"
+    with zipfile.ZipFile(find_wheel(distributions)) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    package = {path.relative_to(tree) for path in tree.glob("flask_ibi_archive/**/*")}
+    migrations = {path.relative_to(tree) for path in tree.glob("migrations/**/*")}
+    expected = package | {Path("flask_ibi_archive", path) for path in migrations}
+    compiled = {path.with_suffix(".mo") if path.suffix == ".po" else path for path in expected}
+    assert names == {path.as_posix() for path in compiled if path.suffix}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "extra"), [(PYTHONS[0], ""), *((PYTHONS[-1], extra) for extra in ["", *EXTRAS])]
+)
+def test_a_repository_needs_only_the_wheel(
+    distributions: Path, version: str, extra: str, tmp_path: Path
+) -> None:
+    """In an empty folder: the snippet of the README, a page in Portuguese, and the check."""
+    made = run(*UV, "venv", "--no-python-downloads", "--python", version, cwd=tmp_path)
+    if made.returncode and not os.environ.get("CI"):
+        pytest.skip(f"Python {version} is not installed")
+    wheel = f"{find_wheel(distributions)}[{extra}]" if extra else find_wheel(distributions)
+    run_well(*UV, "pip", "install", "--python", ".venv/bin/python", wheel, cwd=tmp_path)
+
+    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
+    [snippet] = re.findall(r"code-block:: python\n\n((?:    .*\n|\n)+)", readme)
+    (tmp_path / "app.py").write_text(textwrap.dedent(snippet))
+    (tmp_path / "rain.pdf").write_bytes(b"%PDF-1.4")
+    run_well(".venv/bin/flask", "ibi", "init", cwd=tmp_path)
+    url = run_well(".venv/bin/flask", "deposit", cwd=tmp_path)
+    assert url.startswith("http://localhost:5000/")
+    page = (
+        "import app\n"
+        "headers = {'Accept-Language': 'pt'}\n"
+        "print(app.app.test_client().get('/ibi/statistics', headers=headers).text)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=host,
-        env={**inherited, **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    created, location, ready = done.stdout.splitlines()
-    assert (created, ready) == (SERVICE, "200")
-    assert Path(location).is_relative_to(site)
+    assert "Estatísticas" in run_well(".venv/bin/python", "-c", page, cwd=tmp_path)
+    checked = run(".venv/bin/flask", "ibi", "check", cwd=tmp_path).stdout.splitlines()
+    # no server runs, and the resolver may be out of reach
+    failed = {line.split(":")[0] for line in checked if not line.startswith(("ok", "WARN"))}
+    assert checked
+    assert failed <= {"FAIL address", "FAIL resolver"}
+    shutil.rmtree(tmp_path / ".venv")  # hundreds of megabytes, which pytest would keep

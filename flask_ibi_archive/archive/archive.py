@@ -15,18 +15,33 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.accesses import statistics as access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import take_acknowledgment, take_page_view
+from flask_ibi_archive.archive.accesses.statistics import purge, read_statistics
 from flask_ibi_archive.archive.claims import Claims
 from flask_ibi_archive.archive.harvest.messages import HarvestSets
 from flask_ibi_archive.archive.harvest.oai_pmh import describe_items
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems, RecordCatalogue
-from flask_ibi_archive.archive.items import changes, operations, served_archives, transfers
+from flask_ibi_archive.archive.items import changes, served_archives
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.item_record import Identified, require_ibi
 from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted
-from flask_ibi_archive.archive.items.operations import Clock, OperationContext, read_utc_clock
+from flask_ibi_archive.archive.items.operations import (
+    Clock,
+    OperationContext,
+    add_translation,
+    delete,
+    deposit,
+    edit,
+    find_key,
+    new_edition,
+    read_utc_clock,
+    release,
+    reservations,
+    reserve,
+)
+from flask_ibi_archive.archive.items.served_archives import downgrade, init, upgrade
 from flask_ibi_archive.archive.items.sessions import HostSession
+from flask_ibi_archive.archive.items.transfers import make_copy, transfer
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -197,9 +212,9 @@ class Archive:
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
-    init = served_archives.init
-    upgrade = served_archives.upgrade
-    downgrade = served_archives.downgrade
+    init = init
+    upgrade = upgrade
+    downgrade = downgrade
 
     def forget(self) -> None:
         """Discard the cached Archive; its tables were removed."""
@@ -274,10 +289,7 @@ class Archive:
             yield ItemView(record, is_service=False, today=today)
 
     def list_records(
-        self,
-        search: str | None = None,
-        state: str | None = None,
-        limit: int | None = None,
+        self, search: str | None = None, state: str | None = None, limit: int | None = None
     ) -> Generator[Record, None, None]:
         """Yield the records of items. The parameters are those of :meth:`find`."""
         states = [state.value for state in State]
@@ -341,19 +353,19 @@ class Archive:
             self.notifier.send([Notice(item_minted, values)])
         return minted
 
-    deposit = operations.deposit
-    new_edition = operations.new_edition
-    add_translation = operations.add_translation
-    edit = operations.edit
-    make_copy = transfers.make_copy
-    transfer = transfers.transfer
-    delete = operations.delete
-    reserve = operations.reserve
-    release = operations.release
-    reservations = operations.reservations
-    find_key = operations.find_key
+    deposit = deposit
+    new_edition = new_edition
+    add_translation = add_translation
+    edit = edit
+    make_copy = make_copy
+    transfer = transfer
+    delete = delete
+    reserve = reserve
+    release = release
+    reservations = reservations
+    find_key = find_key
 
     take_acknowledgment = take_acknowledgment
     take_page_view = take_page_view
-    statistics = access_operations.read_statistics
-    purge = access_operations.purge
+    statistics = read_statistics
+    purge = purge

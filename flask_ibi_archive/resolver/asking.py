@@ -368,7 +368,7 @@ class ReplyQueue:
         self._received: deque[ArchiveResult] = deque()
         self.put = self._received.append
         self.engine: Engine | None = None
-        self.pending = 0
+        self.pending: int = 0
 
     def get(self, seconds: float) -> ArchiveResult | None:
         """Return the next result.

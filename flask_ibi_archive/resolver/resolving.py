@@ -58,11 +58,7 @@ from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.resolution.answer import (
-    Answer,
-    Question,
-    is_same_address,
-)
+from flask_ibi_archive.core.resolution.answer import Answer, Question, is_same_address
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import (
     Alert,
@@ -201,10 +197,7 @@ class Request(asking.Target):
 
 
 def plan(
-    known: Known,
-    always: Collection[int],
-    requires_original: bool = False,
-    names_item: bool = True,
+    known: Known, always: Collection[int], requires_original: bool = False, names_item: bool = True
 ) -> list[tuple[float, int, bool, bool]]:
     """Return the Archives that get a question, the ranked ones first, in their order.
 
@@ -701,7 +694,9 @@ class ResolverService:
         self.follower_thread: claims.FollowerThread = claims.FollowerThread(self.make_follower)
         self.archive_list: ArchiveListReader = ArchiveListReader(config.claims_max_age)
         self.fan_out: asking.FanOut = asking.FanOut(config, self._record_result)
-        self.document_registry = self._create_document_registry() if config.registry else None
+        self.document_registry: DocumentRegistry | None = None
+        if config.registry:
+            self.document_registry = self._create_document_registry()
         atexit.register(_close_at_exit, weakref.ref(self))
 
     def _create_document_registry(self) -> DocumentRegistry:
@@ -797,11 +792,7 @@ class ResolverService:
         )
 
     def _acknowledge(
-        self,
-        request: ResolutionRequest,
-        redirect: Redirect,
-        archive: Archive,
-        trace: Trace | None,
+        self, request: ResolutionRequest, redirect: Redirect, archive: Archive, trace: Trace | None
     ) -> None:
         """Notify an Archive that a user was redirected to its URL ([R] 6.2, Table 6.11)."""
         message = redirect.create_acknowledgment(request.client_addresses, request.persistent_url)

@@ -8,6 +8,7 @@ different databases.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -52,7 +53,7 @@ class RegisteredArchive(ResolverBase):
     """A registered Archive with its registration key, state and metrics ([R] 5)."""
 
     __tablename__ = "ibi_resolver_archive"
-    __table_args__ = (
+    __table_args__: Any = (
         UniqueConstraint("service_ibi", name="uq_ibi_resolver_archive_service_ibi"),
         _check(
             "archive_included",
@@ -117,7 +118,7 @@ class ResolverState(ResolverBase):
     """One row: the version of the list of Archives, and what the follower does."""
 
     __tablename__ = "ibi_resolver_state"
-    __table_args__ = (_check("state_id", "id = 1"),)
+    __table_args__: Any = (_check("state_id", "id = 1"),)
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
     #: Each change of the included Archives, or of whom to ask always, increases the version.
@@ -139,7 +140,7 @@ class FollowedArchive(ResolverBase):
     """
 
     __tablename__ = "ibi_resolver_followed"
-    __table_args__ = (
+    __table_args__: Any = (
         _check(
             "followed_counts",
             "failures >= 0 AND contradictions >= 0 AND reading >= 0 AND names >= 0",
@@ -177,7 +178,7 @@ class ClaimedName(ResolverBase):
     """An Archive claims an item under a name: an identifier or an alias (federation CL-7)."""
 
     __tablename__ = "ibi_resolver_claim"
-    __table_args__ = (
+    __table_args__: Any = (
         _check("claim_state", "state IN (1, 2, 3)"),
         _check("claim_kind", "kind IN (1, 2, 3)"),
         Index("ix_ibi_resolver_claim_item", "archive_id", "reading", "item"),
@@ -222,7 +223,7 @@ class PrefixHolder(ResolverBase):
     """An Archive that gave or hides items whose identifiers begin with a prefix."""
 
     __tablename__ = "ibi_resolver_prefix"
-    __table_args__ = (
+    __table_args__: Any = (
         _check("prefix_reason", "is_hidden OR seen_at IS NOT NULL"),
         Index("ix_ibi_resolver_prefix_archive", "archive_id"),
     )
@@ -240,7 +241,7 @@ class Conflict(ResolverBase):
     """Two Archives claim the Original of an item, or an alias for different items (CF-1)."""
 
     __tablename__ = "ibi_resolver_conflict"
-    __table_args__ = (
+    __table_args__: Any = (
         _check("conflict_order", "first_archive_id < second_archive_id"),
         _check("conflict_preferred", "preferred_id IS NULL OR ended_at IS NOT NULL"),
         Index(

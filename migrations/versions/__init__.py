@@ -1,1 +1,1 @@
-"""The revisions, oldest first by their numbers. A revision that was released is never changed."""
+"""The revisions of an Archive, oldest first. A revision that was released is never changed."""

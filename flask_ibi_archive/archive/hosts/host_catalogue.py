@@ -383,10 +383,7 @@ class HostItems(RecordSource):
         return view_host_item(record, metadata, today)
 
     def list(
-        self,
-        search: str | None = None,
-        state: str | None = None,
-        limit: int | None = None,
+        self, search: str | None = None, state: str | None = None, limit: int | None = None
     ) -> Generator[Record, None, None]:
         """Yield the records of items; a malformed record is an error."""
         with self.explaining():

@@ -419,11 +419,7 @@ class Sync:
         with self.context.reading() as store:
             write.renew_plans(store.connection)
         try:
-            with (
-                as_row_error(rows),
-                self.session.begin_nested(),
-                self.context.staging() as staging,
-            ):
+            with as_row_error(rows), self.session.begin_nested(), self.context.staging() as staging:
                 others = self._find_referenced(rows)
                 rows = [*rows, *others]
                 without = [row for row in rows if row.ibi is None]

@@ -108,7 +108,7 @@ class SearchedTexts(FunctionElement[str]):
     The column contains Dublin Core.
     """
 
-    type = sa.String()
+    type: sa.String = sa.String()
     inherit_cache: bool | None = True
     elements: tuple[str, ...] = ("title", "creator", "subject")
 

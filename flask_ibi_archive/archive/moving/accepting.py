@@ -105,7 +105,8 @@ class Acceptor:
     ) -> None:
         self.context = context
         self.client = client
-        self.offer = offer = client.read_description()
+        self.offer: messages.OfferDescription = client.read_description()
+        offer = self.offer
         self._on_progress = on_progress
         self._on_refused = on_refused
         self._refused = 0

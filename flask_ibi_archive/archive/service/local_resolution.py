@@ -104,10 +104,7 @@ def resolve_locally(archive: Archive, requested: ResolutionRequest) -> LocalOutc
             # would get the item in its own language instead.
             return NotHere(is_known, _find_moved(archive, asked) if is_known else None)
         outcome = analysis.finish_round(asked=1)
-    if isinstance(outcome, Redirect) or outcome.kind in (
-        AlertKind.LOOP,
-        AlertKind.TOO_LONG,
-    ):
+    if isinstance(outcome, Redirect) or outcome.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
         return outcome
     if removed is not None and outcome.kind is AlertKind.REMOVED:
         return removed

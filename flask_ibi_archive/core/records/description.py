@@ -369,7 +369,7 @@ def parse_creator(field: str, value: Any, kind: type[_CreatorObject] = _CreatorO
 
 
 #: Parses the name of a contributor, which may have a role.
-parse_contributor = partial(parse_creator, kind=_ContributorObject)
+parse_contributor: Callable[..., Name] = partial(parse_creator, kind=_ContributorObject)
 
 
 def _read_name(field: str, text: str) -> Name:

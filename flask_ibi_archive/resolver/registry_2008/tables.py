@@ -7,6 +7,7 @@ document are checked while nobody else changes them ([P] 4.4).
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from sqlalchemy import (
@@ -34,7 +35,7 @@ class Actor(ResolverBase):
     """A data provider, with its address and the hash of its password ([P] 4.1)."""
 
     __tablename__ = "ibi_registry_actor"
-    __table_args__ = (UniqueConstraint("actor_id", name="uq_ibi_registry_actor_actor_id"),)
+    __table_args__: Any = (UniqueConstraint("actor_id", name="uq_ibi_registry_actor_actor_id"),)
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
     #: The IBI of the actor in canonical case. The IBI of a cancelled actor is never used again.
@@ -53,7 +54,7 @@ class Registration(ResolverBase):
     """The registration of a document or of a copy by one actor ([P] 4.4)."""
 
     __tablename__ = "ibi_registry_registration"
-    __table_args__ = (
+    __table_args__: Any = (
         UniqueConstraint("document_id", "actor_id", name="uq_ibi_registry_registration_actor"),
         CheckConstraint("NOT (is_copy AND is_original)", name="ck_ibi_registry_original"),
         Index("ix_ibi_registry_registration_actor", "actor_id"),

@@ -4,8 +4,8 @@ Python code calls the functions of this module. The templates of the package, an
 that replace them, call the same functions (:data:`FUNCTIONS`).
 
 The messages are English sentences, so English needs no catalogue. The catalogue of another language
-is the file ``translations/<language>/LC_MESSAGES/ibi_archive.po``. The files are read as they are;
-no compiled files are needed.
+is the file ``translations/<language>/LC_MESSAGES/ibi_archive.po``. A clone reads it as it is; the
+build of the distribution compiles it to ``ibi_archive.mo``.
 """
 
 from __future__ import annotations
@@ -66,11 +66,12 @@ def read_catalogues(folder: Path = FOLDER) -> dict[str, Catalogue]:
     # readers of English are in many countries: 1 March 2027, not March 1, 2027
     world = Locale("en", "001")
     found = {ENGLISH: Catalogue(ENGLISH, "English", world, NullTranslations())}
-    for path in sorted(folder.glob(f"*/{FILE}")):
-        language, compiled = path.parents[1].name, BytesIO()
+    for path in sorted(folder.glob(f"*/{FILE.with_suffix('.[mp]o')}")):
+        language, compiled = path.parents[1].name, BytesIO(path.read_bytes())
         locale = Locale.parse(language)
-        with path.open("rb") as file:
-            write_mo(compiled, read_po(file, locale))
+        if path.suffix == ".po":
+            texts, compiled = compiled, BytesIO()
+            write_mo(compiled, read_po(texts, locale))
         compiled.seek(0)
         tag = language.replace("_", "-")
         name = locale.get_display_name() or tag
