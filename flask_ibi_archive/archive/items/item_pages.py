@@ -258,7 +258,9 @@ def tombstone(item: ItemView) -> Response:
         if work and stated_title
         else (),
         replacing=[
-            other for other in item.related if other.ibi in (instead, item.record.next_edition)
+            other
+            for other in item.related
+            if other.kind == "successor" or other.ibi == item.record.next_edition
         ],
     )
     if instead:

@@ -582,8 +582,8 @@ def _explain_unknown(name: str) -> str:
     folded = fold(name)
     close = get_close_matches(folded, words, n=1, cutoff=0.6) if len(folded) > 3 else []
     return _(
-        "the column is unknown{meant}; say what it contains with --map FIELD=COLUMN, or leave it "
-        "out with --ignore COLUMN",
+        "the column is unknown{meant}; say what it contains (--map FIELD=COLUMN), or leave it out "
+        "(--ignore COLUMN)",
         meant=ask_if_meant(words[close[0]] if close else None),
     )
 

@@ -251,36 +251,87 @@ def test_every_page_is_accessible_and_fits_into_the_window(
     assert reader.problems == []
 
 
-def test_the_forms_of_the_librarian_are_accessible_by_keyboard(
+class Typist(Reader):
+    """A librarian without a mouse, whose pages contain no JavaScript."""
+
+    def check(self) -> None:
+        super().check()
+        assert self.page.locator("script").count() == 0
+
+    def reach(self, target: str) -> None:
+        """Press the tabulator until the element with a selector has the focus."""
+        for _ in range(200):
+            self.page.keyboard.press("Tab")
+            if self.page.locator(f"{target}:focus").count():
+                return
+        raise AssertionError(f"the keyboard does not reach {target} of {self.page.url}")
+
+    def type(self, target: str, text: str) -> None:
+        self.reach(target)
+        self.page.keyboard.type(text)
+
+    def choose(self, target: str, name: str, content: str = "") -> None:
+        """Choose a file."""
+        self.reach(target)
+        with self.page.expect_file_chooser() as chooser:
+            self.page.keyboard.press("Space")
+        file = {"name": name, "mimeType": "text/csv", "buffer": content.encode()}
+        chooser.value.set_files([file])  # type: ignore[list-item]
+
+    def press(self, target: str) -> None:
+        """Follow a link or press a button, and check the next page."""
+        self.reach(target)
+        with self.page.expect_navigation() as navigation:
+            self.page.keyboard.press("Enter")
+        self.visited.add(navigation.value.url)
+        self.check()
+
+    def reads(self, text: str) -> bool:
+        return self.page.get_by_text(text).first.is_visible()
+
+
+def test_the_librarian_needs_no_mouse_and_no_javascript(
     browser: Browser, sites: dict[str, dict[str, int]]
 ) -> None:
-    reader, base = Reader(browser, "pt-BR", NARROW, "light"), next(iter(sites))
-    page = reader.page
-
-    def press(path: str, button: str, field: str = "", text: str = "") -> None:
-        """Open a form, fill in a field, press a button by keyboard, and check the next page."""
-        reader.visit(base, path, 200)
-        if field == "#table":
-            table = {"name": "teses.csv", "mimeType": "text/csv", "buffer": text.encode()}
-            page.locator(field).set_input_files([table])  # type: ignore[list-item]
-        elif field:
-            page.locator(field).fill(text)
-        with page.expect_navigation() as navigation:
-            page.get_by_role("button", name=button).press("Enter")
-        reader.visited.add(navigation.value.url)
-        reader.check()
-
-    press("/admin/ibi?new=article", "Salvar", "#creators", "?")
-    assert page.locator("#title-fault").is_visible()
-    assert page.get_by_role("button", name="Salvar").is_visible()
-    press("/admin/ibi?import=1", "Verificar", "#table", "título;issn\nChuva;x\n")
-    assert page.get_by_role("button", name="Importar").is_visible()
-    press("/admin/ibi?import=1", "Verificar", "#table", "título;ano\nChuva;x\n")
-    assert page.get_by_text("1 erro").is_visible()
-    press("/admin/ibi", "Verificar os links agora")
-    press("/admin/ibi", "Verificar os arquivos agora")
-    reader.close()
-    assert reader.problems == []
+    librarian, save = Typist(browser, "pt-BR", NARROW, "light"), ".ibi-save .ibi-first"
+    librarian.visit(next(iter(sites)), "/admin/ibi", 200)
+    librarian.press("a[href*='?new=']")
+    librarian.type("#creators", "?")
+    librarian.press(save)
+    assert librarian.page.locator("#title-fault").is_visible()
+    librarian.press("a[href$='/admin/ibi']")
+    librarian.press("a[href*='?new=']")
+    librarian.type("#title", "Chuva")
+    librarian.choose("#files", "tese.csv")
+    librarian.press(save)
+    assert librarian.reads("O item foi salvo")
+    librarian.press("a[aria-label='Editar: Chuva']")
+    librarian.type("#creators", "Silva, Ana")
+    librarian.press(save)
+    librarian.press("a[aria-label='Arquivos: Chuva']")
+    librarian.type("#remove-1", " ")
+    librarian.choose("#files", "nova.csv")
+    librarian.press(save)
+    librarian.press("a[href*='?import=']")
+    librarian.choose("#table", "teses.csv", "Obra;ano\nNeve;2020\n")
+    librarian.press(save)
+    assert librarian.reads("1 erro")
+    librarian.type("#column-1", "Tít")
+    librarian.press(".ibi-box .ibi-first")
+    librarian.press("button[name=import]")
+    assert librarian.reads("Itens novos da planilha: 1")
+    librarian.type("#note", "Tese de Ana")
+    librarian.press("button[name=reserve]")
+    librarian.press("button[name=release]")
+    librarian.press("button[name=check_files]")
+    librarian.press("button[name=check_links]")
+    librarian.press("a[href$='/admin/ibi']")
+    librarian.press("a[aria-label='Retirar: Chuva']")
+    librarian.type("#reason", "Um erro.")
+    librarian.press(".ibi-first")
+    assert librarian.reads("O item foi retirado")
+    librarian.close()
+    assert librarian.problems == []
 
 
 def test_the_copy_button_copies_the_persistent_url(

@@ -96,6 +96,10 @@ def test_tombstones_and_copies_of_other_kinds(app: Flask) -> None:
     assert ask(app, f"/col/{rep(11)}/").headers["Link"] == (
         f'<{BASE}{rep(12)}>; rel="successor-version"'
     )
+    # a successor may be named by its short form
+    pair = archive_of(app).deposit(title="Rain"), archive_of(app).deposit(title="Fog")
+    archive_of(app).delete(pair[0], "An error.", successor=pair[1].ibip)
+    assert "Fog" in see(app, f"/col/{pair[0].ibi}/", 410).text("cite")
     import_records(archive_of(app), [deleted(rep(13))])
     assert "Link" not in ask(app, f"/col/{rep(13)}/").headers
     # without the status, the resolver may choose the copy again
