@@ -38,7 +38,6 @@ from flask_ibi_archive.errors import (
     RegistrationError,
     TransportError,
     one_line,
-    translatable,
 )
 from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.server.commands.group import (
@@ -195,7 +194,7 @@ def _check_programs(archive: Archive) -> str:
 def _check_configuration(archive: Archive) -> str:
     prefixes = " and ".join(archive.config.check_minting())
     text = _("new identifiers begin with {prefixes}; those that exist stay as they are")
-    return translatable(text, prefixes=prefixes)
+    return _(text, prefixes=prefixes)
 
 
 def _check_name(archive: Archive) -> str:
@@ -212,7 +211,7 @@ def _check_database(archive: Archive) -> str:
     replica = "" if archive.replica is None else _(", and its replica answers")
     service = archive.served().service_ibi
     text = _("the database is up to date{replica}; the service IBI is {service}")
-    return translatable(text, replica=replica, service=service)
+    return _(text, replica=replica, service=service)
 
 
 def _check_files(archive: Archive, compares: bool) -> str:
@@ -254,7 +253,7 @@ def _check_claims(archive: Archive) -> str:
             "claims again by themselves. Repeat what was done since (see docs/howto/backup.rst)"
         )
     text = _("{path} can be read; the key is in {key}")
-    return translatable(text, path=CLAIMS_PATH, key=claims.key.folder)
+    return _(text, path=CLAIMS_PATH, key=claims.key.folder)
 
 
 def _check_catalogue(archive: Archive, records: RecordSource) -> str:
@@ -381,14 +380,14 @@ def _check_address(archive: Archive) -> str:
             _ask_page(archive)
     except TransportError as error:
         advice: str = _("check that IBI_ARCHIVE_ADDRESS is right and that the server runs")
-        raise CheckFailed(translatable("{error}; {advice}", error=error, advice=advice)) from error
+        raise CheckFailed(_("{error}; {advice}", error=error, advice=advice)) from error
     except RegistrationError as error:
         advice = (
             "another program may use this address; or what is in front of the app, such as a login "
             f"check, a web server or DispatcherMiddleware, must pass requests for /{service} on to "
             f"{root}/{service} of the app (see {PROXY_GUIDE})"
         )
-        raise CheckFailed(translatable("{error}; {advice}", error=error, advice=advice)) from error
+        raise CheckFailed(_("{error}; {advice}", error=error, advice=advice)) from error
     return _("{url} answers", url=url)
 
 
@@ -471,7 +470,7 @@ def _check_resolver(archive: Archive, asks: bool) -> str:
         answer = fetch(resolver_url, query, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
     except TransportError as error:
         advice = _("check that IBI_RESOLVER_URL is right and that the Internet can be reached")
-        raise CheckFailed(translatable("{error}; {advice}", error=error, advice=advice)) from error
+        raise CheckFailed(_("{error}; {advice}", error=error, advice=advice)) from error
     if answer.status >= 500:
         raise CheckFailed(f"{url} answers with status {answer.status}; try again later")
     if clash := find_alert(answer.body, CLASH):

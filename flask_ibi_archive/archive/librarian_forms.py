@@ -39,13 +39,14 @@ from flask_ibi_archive.core.records.readers import FIELDS, Column, find_column
 from flask_ibi_archive.core.records.record import ItemView, format_description, format_record
 from flask_ibi_archive.core.records.values import FieldError, clean, fold
 from flask_ibi_archive.core.records.work import read_dublin_core
-from flask_ibi_archive.errors import IBIError, NotReady, StorageError, one_line, translatable
+from flask_ibi_archive.errors import IBIError, NotReady, StorageError, one_line
+from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.server.web.requests import current_archive, read_query, request_root
 from flask_ibi_archive.server.web.texts import gettext, read_catalogues, translate_reason
 
 #: The name of the hidden field with the token, and the message about a wrong token.
 TOKEN = "ibi_token"
-EXPIRED = translatable("The form was open too long, or was sent by another site. Send it again.")
+EXPIRED = _("The form was open too long, or was sent by another site. Send it again.")
 #: The keys in the session: of the token, and of the upload that waits for the second button.
 KEY, UPLOAD = "ibi_form", "ibi_upload"
 
@@ -149,7 +150,7 @@ def answer_withdrawal(item: ItemView) -> Response:
 UNSHOWN = ("type", "files", "key", "orcid")
 #: The fields with long texts, and those that the form offers in the languages of the pages.
 LONG, TRANSLATED = ("abstract", "notes", "rights"), ("translated_title", "abstract", "subjects")
-CHANGED = translatable("The item was changed in the meantime. Open the form again.")
+CHANGED = _("The item was changed in the meantime. Open the form again.")
 
 
 class FormField(NamedTuple):
@@ -449,7 +450,7 @@ def _store_upload() -> Path:
     """
     uploads, store = list_uploads("table"), current_archive().files_folder
     if not uploads:
-        raise StorageError(translatable("Choose a file."))
+        raise StorageError(_("Choose a file."))
     store.create()
     for path in store.find_stale_stagings(time() - MAX_AGE):
         if path.name.startswith(UPLOADS):
@@ -457,7 +458,7 @@ def _store_upload() -> Path:
     with store.explain_errors("written"):
         path = Path(mkdtemp(prefix=UPLOADS, dir=store.folder))
         for upload in (*list_uploads("files"), *uploads[:1]):
-            name, _ = name_file(0, upload)
+            name = name_file(0, upload)[0]
             upload.save(path / name)
     session[UPLOAD] = f"{path.name}/{name}"
     return path / name

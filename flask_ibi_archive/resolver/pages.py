@@ -36,7 +36,8 @@ from flask_ibi_archive.core.resolution.persistent_url import (
     parse_persistent_target,
     read_persistent_url,
 )
-from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady, translatable
+from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
+from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.resolver.archives import (
     ArchiveList,
     Known,
@@ -257,13 +258,13 @@ EXAMPLES = (
 #: the IBI in a persistent URL. For example, a modifier requests the metadata of the item or a
 #: translation of the item.
 MODIFIERS = (
-    ("", translatable("the item itself")),
-    (":", translatable("the metadata")),
-    (":(oai_dc)", translatable("the metadata in a format")),
-    ("!", translatable("the last edition")),
-    ("+", translatable("the translation into your browser's language")),
-    ("+(pt-BR)", translatable("the translation into a language")),
-    ("/data/table.csv", translatable("a file of the item")),
+    ("", _("the item itself")),
+    (":", _("the metadata")),
+    (":(oai_dc)", _("the metadata in a format")),
+    ("!", _("the last edition")),
+    ("+", _("the translation into your browser's language")),
+    ("+(pt-BR)", _("the translation into a language")),
+    ("/data/table.csv", _("a file of the item")),
 )
 
 

@@ -19,7 +19,8 @@ import click
 
 from flask_ibi_archive.core.identifiers.dates import format_date, format_timestamp
 from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
-from flask_ibi_archive.errors import RecordError, StorageError, translatable
+from flask_ibi_archive.errors import RecordError, StorageError
+from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
@@ -771,9 +772,9 @@ def import_command(
             )
             raise click.ClickException(text)
     if not as_json:
-        text = translatable("added {added}, updated {updated}, skipped {skipped}")
+        text = _("added {added}, updated {updated}, skipped {skipped}")
         if dry_run:
-            text = translatable(
+            text = _(
                 "would be added {added}, would be updated {updated}, would be skipped {skipped}"
             )
         terminal.write(gettext(text, **asdict(counts)))

@@ -52,7 +52,7 @@ from flask_ibi_archive.core.records.record import (
     read_json,
 )
 from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
-from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError, translatable
+from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.server.atomic_files import new_file
 from flask_ibi_archive.server.database import dialects
@@ -914,12 +914,12 @@ def read_works(
         if ending == ".json":
             return csl_reader.read_csl_json(source.stream.read().decode("utf-8-sig"))
     except FieldError as error:
-        reason = translatable("{name}: {reason}", name=source.name, reason=error.args[0])
+        reason = _("{name}: {reason}", name=source.name, reason=error.args[0])
         raise StorageError(reason) from error
     except UnicodeDecodeError as error:
         reason = _("{name} is not UTF-8 text (byte {number}); save it as UTF-8")
         number = error.start + 1
-        raise StorageError(translatable(reason, name=source.name, number=number)) from error
+        raise StorageError(_(reason, name=source.name, number=number)) from error
     path = Path(source.name)
     endings = ", ".join(ENDINGS)
     reason = _("is not a file of works; its name must end with {endings}", endings=endings)
@@ -928,7 +928,7 @@ def read_works(
     if ending in CONVERTED:
         command = f"pandoc -f {CONVERTED[ending]} -t csljson {path} -o {path.with_suffix('.json')}"
         reason = _("is not read; export CSL JSON from Zotero, or run: {command}", command=command)
-    raise StorageError(translatable("{name} {reason}", name=source.name, reason=reason))
+    raise StorageError(_("{name} {reason}", name=source.name, reason=reason))
 
 
 def format_with_counts(

@@ -366,7 +366,7 @@ def describe(row: sa.Row[Any] | None, config: ArchiveConfig) -> tuple[bool, str]
         ),
     }
     values = {"text": text, "run": INCLUDE, "advice": not_confirmed(config)}
-    return state != NOT_CONFIRMED, errors.translatable(next_steps[state], **values)
+    return state != NOT_CONFIRMED, errors._(next_steps[state], **values)
 
 
 def not_confirmed(config: ArchiveConfig) -> str:

@@ -31,7 +31,6 @@ from flask_ibi_archive.core.records.readers import (
 )
 from flask_ibi_archive.core.records.record import check_json, decode_json
 from flask_ibi_archive.core.records.values import FieldError, quoted, wrong
-from flask_ibi_archive.errors import translatable
 from flask_ibi_archive.errors import translatable as _
 
 #: The fields of the variables with texts and with names. Some variables are those of registries,
@@ -72,7 +71,7 @@ def _read_item(place: str, item: Any) -> Entry:
             raise wrong("", item, "is not an item of CSL-JSON")
         if item.get("id") not in (None, ""):
             name = quoted(item["id"])[1:-1] if isinstance(item["id"], str) else item["id"]
-            place = translatable("{place} ({name})", place=place, name=name)
+            place = _("{place} ({name})", place=place, name=name)
         name = str(item.get("id") or readers.digest(json.dumps(item, sort_keys=True)))
         entry = readers.build_entry(place, name, list_values(item))
     except FieldError as error:

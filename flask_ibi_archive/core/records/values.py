@@ -38,7 +38,7 @@ from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.catalogue_items import is_format
 from flask_ibi_archive.core.protocol.hosts import check_url
-from flask_ibi_archive.errors import IdentifierError, ask_if_meant, one_line, translatable
+from flask_ibi_archive.errors import IdentifierError, ask_if_meant, one_line
 from flask_ibi_archive.errors import translatable as _
 
 Result = TypeVar("Result")
@@ -65,7 +65,7 @@ class FieldError(ValueError):
 def wrong(field: str, value: object, reason: str) -> FieldError:
     """Return the error that a field has a wrong value. The message begins with the value."""
     template = "{value} {reason}"
-    return FieldError(field, translatable(template, value=quoted(value), reason=reason))
+    return FieldError(field, _(template, value=quoted(value), reason=reason))
 
 
 def parse_with(field: str, parse: Callable[[str], Result], text: str) -> Result:

@@ -13,7 +13,8 @@ from flask_ibi_archive.core.registry_2008 import (
     format_registry_answer,
     parse_registry_request,
 )
-from flask_ibi_archive.errors import NotReady, translatable
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.errors import translatable as _
 from flask_ibi_archive.server.web import request_log, responses
 from flask_ibi_archive.server.web.requests import current_resolver, request_root
 
@@ -23,13 +24,13 @@ PATH = "/ibi/registry"
 MAX_BODY = 65536
 #: What each verb does, in English.
 VERB_TEXTS = {
-    "RegisterActor": translatable("Registers an actor and returns its IBI"),
-    "ChangePassword": translatable("Replaces the actor's password"),
-    "ChangeEMailAddress": translatable("Replaces the actor's e-mail address"),
-    "RegisterDocument": translatable("Registers a document and returns its IBI"),
-    "ChangeActor": translatable("Hands the registration of a document over to another actor"),
-    "DeleteDocumentRegistration": translatable("Deletes the actor's registration of a document"),
-    "DisplayIDRegistration": translatable("Shows the record of a document"),
+    "RegisterActor": _("Registers an actor and returns its IBI"),
+    "ChangePassword": _("Replaces the actor's password"),
+    "ChangeEMailAddress": _("Replaces the actor's e-mail address"),
+    "RegisterDocument": _("Registers a document and returns its IBI"),
+    "ChangeActor": _("Hands the registration of a document over to another actor"),
+    "DeleteDocumentRegistration": _("Deletes the actor's registration of a document"),
+    "DisplayIDRegistration": _("Shows the record of a document"),
 }
 
 
