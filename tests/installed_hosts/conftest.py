@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page
-from sqlalchemy import create_engine, make_url, text
-from support.databases import BACKENDS, POSTGRESQL
+from sqlalchemy import make_url
+from support.databases import BACKENDS, new_database
+from support.fixtures import browser_type_launch_args  # noqa: F401
+from support.loopback import Later, serving
 from werkzeug.exceptions import NotFound
-from werkzeug.serving import make_server
 
 #: The address of the servers of the tests.
 HERE = "127.0.0.1"
@@ -28,53 +26,34 @@ def ibi_database_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
 
     On PostgreSQL it is a database, and no schema, because hosts set the options of connections.
     """
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'host.sqlite'}"
-        return
-    name = f"ibi_host_{uuid.uuid4().hex}"
-    engine = create_engine(POSTGRESQL, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-        yield make_url(POSTGRESQL).set(database=name).render_as_string(hide_password=False)
-        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    engine.dispose()
+    with new_database(request.param, tmp_path) as uri:
+        url = make_url(uri).difference_update_query(["options"])
+        yield url.render_as_string(hide_password=False)
 
 
-class Server:
-    """A server of one app. Its port is known before the app exists, which needs it as a setting."""
+class Server(Later):
+    """A server of one app. Its address is known before the app exists, which needs it."""
 
-    def __init__(self) -> None:
-        self.app: Any = NotFound()
-        self.server = make_server(HERE, 0, lambda *call: self.app(*call), threaded=True)
-        self.address = f"{HERE}:{self.server.port}"
-        self.url = f"http://{self.address}"
+    app: Any = NotFound()
+    address: str
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A server for the app of the test."""
     server = Server()
-    thread = Thread(target=server.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.server.shutdown()
-    thread.join()
-    server.server.server_close()
+    with serving(server) as server.address:
+        yield server
 
 
 @pytest.fixture
 def ibi_settings(ibi_settings: dict[str, Any], server: Server) -> dict[str, Any]:
     """The settings of an app at the address of the server."""
     return {**ibi_settings, "IBI_ARCHIVE_ADDRESS": server.address}
-
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
-    """The options of pytest-playwright; without Chromium, the tests with a browser are skipped."""
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no browser here: neither chromium nor google-chrome")
-    return {**browser_type_launch_args, "executable_path": path, "args": ["--no-sandbox"]}
 
 
 @pytest.fixture
