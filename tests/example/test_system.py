@@ -12,11 +12,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import requests
 from support.commands import ROOT, Outcome, environment, python
 from support.loopback import PATIENCE, free_ports
 
@@ -43,24 +43,16 @@ class System:
             r"localhost:500(\d)", lambda found: f"localhost:{self.port + int(found[1])}", text
         )
 
-    def get(self, url: str, **headers: str) -> tuple[HTTPResponse, bytes]:
+    def get(self, url: str, **headers: str) -> requests.Response:
         """Send a request to this computer, without following redirects."""
-        parts = urlsplit(url)
-        assert parts.hostname == "localhost"
-        connection = HTTPConnection("localhost", parts.port, timeout=PATIENCE)
-        try:
-            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-            connection.request("GET", target, headers=headers)
-            answer = connection.getresponse()
-            return answer, answer.read()
-        finally:
-            connection.close()
+        assert urlsplit(url).hostname == "localhost"
+        return requests.get(url, headers=headers, timeout=PATIENCE, allow_redirects=False)
 
     def leads_to(self, target: str, **headers: str) -> str:
         """Return the URL to which the resolver redirects a persistent URL."""
-        answer, body = self.get(f"http://localhost:{self.port}/{target}", **headers)
-        assert answer.status == 302, body
-        return str(answer.getheader("Location"))
+        answer = self.get(f"http://localhost:{self.port}/{target}", **headers)
+        assert answer.status_code == 302, answer.text
+        return answer.headers["Location"]
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +111,12 @@ def check_output(system: System) -> None:
     assert len(done.splitlines()) <= 8
     assert "$ flask" not in done
     # the second repository shows its items with titles and authors
-    _, second = system.get(pages[1], Accept="text/html")
-    cards = re.findall("<li>\n<h2><a[^>]*>(.*?)</a></h2>\n<p>(.+?)</p>", second.decode())
+    second = system.get(pages[1], Accept="text/html").text
+    cards = re.findall("<li>\n<h2><a[^>]*>(.*?)</a></h2>\n<p>(.+?)</p>", second)
     assert len(cards) == 5
     for page in pages:
-        answer, body = system.get(page, Accept="text/html")
-        assert answer.status == 200
-        assert b"<title>" in body
+        answer = system.get(page, Accept="text/html")
+        assert (answer.status_code, "<title>" in answer.text) == (200, True)
 
 
 def check_commands(system: System) -> None:
@@ -148,26 +139,22 @@ def check_example_of_the_page(system: System) -> None:
     """Check that the item is in the first Archive, and its last edition in the second one."""
     block = r"^    curl '(.*)'\n\n::\n\n((?:    .*\n)+)"
     [(asked, answered)] = re.findall(block, PAGE, re.MULTILINE)
-    _, body = system.get(system.here(asked))
-    pairs = re.sub("urlkey .*", "urlkey ...", body.decode()).splitlines()
+    body = system.get(system.here(asked)).text
+    pairs = re.sub("urlkey .*", "urlkey ...", body).splitlines()
     assert pairs == [line.strip() for line in system.here(answered).splitlines()]
     [curl] = re.findall(r"^    (curl -i .*)$", PAGE, re.MULTILINE)
     [shown] = re.findall(r"^    Location: (.*)$", PAGE, re.MULTILINE)
-    answer, _ = system.get(system.here(shlex.split(curl)[-1]))
-    assert answer.status == 302
-    location = str(answer.getheader("Location"))
-    assert location == system.here(shown)
+    answer = system.get(system.here(shlex.split(curl)[-1]))
+    location = answer.headers["Location"]
+    assert (answer.status_code, location) == (302, system.here(shown))
     assert urlsplit(location).port == system.port + 2
-    program, _ = system.get(location)
-    document, body = system.get(
-        f"http://localhost:{system.port + 2}{program.getheader('Location')}"
-    )
-    assert document.status == 200
-    assert b"<oai_dc:dc" in body
+    program = system.get(location).headers["Location"]
+    document = system.get(f"http://localhost:{system.port + 2}{program}")
+    assert (document.status_code, "<oai_dc:dc" in document.text) == (200, True)
     location = system.leads_to(IBI)
     assert urlsplit(location).port == system.port + 1
-    answer, body = system.get(location)
-    assert (answer.status, body[:5]) == (200, b"%PDF-")
+    answer = system.get(location)
+    assert (answer.status_code, answer.content[:5]) == (200, b"%PDF-")
 
 
 def check_translations(system: System) -> None:
@@ -180,25 +167,25 @@ def check_translations(system: System) -> None:
 def check_local_resolution(system: System) -> None:
     """Check that an Archive resolves its own items, and redirects others to the resolver."""
     first = f"http://localhost:{system.port + 1}"
-    answer, _ = system.get(f"{first}/{IBI}")
-    assert answer.status == 302
-    assert str(answer.getheader("Location")).startswith(f"{first}/col/")
+    answer = system.get(f"{first}/{IBI}")
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith(f"{first}/col/")
     for target in (NEW_EDITION, f"{IBI}!"):
-        answer, _ = system.get(f"{first}/{target}")
-        assert answer.getheader("Location") == f"http://localhost:{system.port}/{target}"
+        answer = system.get(f"{first}/{target}")
+        assert answer.headers["Location"] == f"http://localhost:{system.port}/{target}"
 
 
 def check_publications(system: System) -> None:
     """Check that the persistent URL of a publication leads to its editions and translations."""
     front = f"http://localhost:{system.port + 1}"
-    page = system.get(f"{front}/?q=Amazon")[1].decode()
+    page = system.get(f"{front}/?q=Amazon").text
     [path] = re.findall(r'href="([^"]+)"[^>]*>Ice clouds over the Amazon basin<', page)
-    page = system.get(f"{front}{path}")[1].decode()
+    page = system.get(f"{front}{path}").text
     [ibi] = set(re.findall(rf'href="http://localhost:{system.port}/([^"]+)"', page))
     assert system.leads_to(ibi).endswith("/doc/Ice-clouds-over-the-Amazon-basin.pdf")
     assert system.leads_to(f"{ibi}!").endswith("-revised.pdf")
-    answer, body = system.get(system.leads_to(f"{ibi}!+(pt)"))
-    assert (answer.status, body[:5]) == (200, b"%PDF-")
+    answer = system.get(system.leads_to(f"{ibi}!+(pt)"))
+    assert (answer.status_code, answer.content[:5]) == (200, b"%PDF-")
 
 
 #: Starts the system with each of the ports, and stops it at once.

@@ -154,42 +154,25 @@ def store(database: Database, entries: Mapping[str, Entry], **values: Any) -> No
 
     :param values: the values of columns of all actors.
     """
-    registrations: list[dict[str, Any]] = []
-    for ibi, entry in entries.items():
-        for place in entry.places:
-            date = EPOCH + timedelta(minutes=len(registrations) + 1)
-            is_copy = place is not entry.places[0]
-            metadata = [MetadataLocation(one[0], date, *one[1:]) for one in place.metadata]
-            location = DocumentLocation(
-                place.url,
-                date if place.url else None,
-                tuple(metadata),
-                place.previous,
-                place.next,
-            )
-            registrations.append(
-                {
-                    "document_id": ibi,
-                    "actor_id": place.actor,
-                    "is_copy": is_copy,
-                    "is_original": entry.is_original and not is_copy,
-                    "location": format_location(location),
-                }
-            )
-    actors = [
-        {
-            "id": number,
-            "actor_id": actor_of(number),
-            "address": address_of(number),
-            "email": ACTOR["email"],
-            "password_hash": "hash",
-            **values,
-        }
-        for number in sorted({row["actor_id"] for row in registrations})
-    ]
+    places = [(ibi, entry, place) for ibi, entry in entries.items() for place in entry.places]
     with database.writing() as connection:
         for table in (Registration, Actor):
             connection.execute(delete_rows(table))
-        for table, rows in ((Actor, actors), (Registration, registrations)):
-            if rows:
-                connection.execute(insert(table), rows)
+        for number in sorted({place.actor for *_, place in places}):
+            actor = {"id": number, "actor_id": actor_of(number), "address": address_of(number)}
+            actor |= {"email": ACTOR["email"], "password_hash": "hash", **values}
+            connection.execute(insert(Actor).values(actor))
+        for number, (ibi, entry, place) in enumerate(places, 1):
+            date = EPOCH + timedelta(minutes=number)
+            is_copy = place is not entry.places[0]
+            metadata = tuple(MetadataLocation(url, date, *rest) for url, *rest in place.metadata)
+            updated_at = date if place.url else None
+            location = DocumentLocation(place.url, updated_at, metadata, place.previous, place.next)
+            registration = {
+                "document_id": ibi,
+                "actor_id": place.actor,
+                "is_copy": is_copy,
+                "is_original": entry.is_original and not is_copy,
+                "location": format_location(location),
+            }
+            connection.execute(insert(Registration).values(registration))
