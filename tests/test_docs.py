@@ -42,13 +42,9 @@ def page(name: str) -> str:
 COMMAND = "(?:ibi-resolver )?(?:api-key |alias |offers |claims )?[a-z-]+"
 
 
-def first_cells(text: str) -> list[str]:
-    """Return the first cell of each row of the tables in a text; continued rows are skipped."""
-    # a table has three lines of "=": above the headings, below them, and at its end
-    rows = "".join(re.split(r"^=+(?:  =+)+$", text, flags=re.MULTILINE)[2::3])
-    return [
-        re.split(r" {2,}", row)[0] for row in rows.splitlines() if row and not row.startswith(" ")
-    ]
+def first_cells(text: str, heading: str) -> list[str]:
+    """Return the first cell of each row of the tables in a text."""
+    return [row[0] for row in rows(text, heading)]
 
 
 def names_of(group: click.Group, prefix: str = "") -> Iterator[str]:
@@ -87,7 +83,9 @@ def test_the_page_of_hosts_states_the_versions_that_are_tested() -> None:
     for path in (ROOT / "tests/installed_hosts").glob("*_site/requirements.txt"):
         lines = re.findall(r"^([\w-]+)\S*==(\S+)$", path.read_text(), re.MULTILINE)
         pinned[path.parent.name.removesuffix("_site")] = ", ".join(map(" ".join, lines))
-    assert {name.lower(): versions for name, versions in rows("hosts.rst", "application")} == pinned
+    assert {
+        name.lower(): versions for name, versions in rows(page("hosts.rst"), "application")
+    } == pinned
 
 
 def test_the_reference_of_python_has_each_public_name() -> None:
@@ -98,7 +96,7 @@ def test_the_reference_of_python_has_each_public_name() -> None:
 
 
 def test_the_table_of_settings_has_each_setting_once() -> None:
-    cells = first_cells(page("reference/settings.rst"))
+    cells = first_cells(page("reference/settings.rst"), "key")
     keys = [key for cell in cells for key in re.findall(r"IBI_[A-Z_]+", cell)]
     assert len(keys) == len(set(keys))
     assert set(keys) == set(KEYS)
@@ -107,8 +105,8 @@ def test_the_table_of_settings_has_each_setting_once() -> None:
 def test_the_settings_begin_with_the_eight_that_a_repository_needs() -> None:
     text = page("reference/settings.rst")
     sections = re.split(r"\n\n(.+)\n-+\n", text)
-    assert len(first_cells(sections[0])) == 8
-    experts = first_cells(sections[sections.index("For experts") + 1])
+    assert len(first_cells(sections[0], "key")) == 8
+    experts = first_cells(sections[sections.index("For experts") + 1], "key")
     assert len(experts) > len(KEYS) / 3
     assert len(list_keys(ArchiveConfig)) <= 38
     assert len(list_keys(ResolverConfig)) <= 19
@@ -121,7 +119,7 @@ def test_the_page_about_security_shows_the_policy_of_pages_and_their_cookie() ->
 
 
 def test_the_table_of_the_import_format_has_each_field_once() -> None:
-    cells = first_cells(page("reference/import-format.rst"))
+    cells = first_cells(page("reference/import-format.rst"), "field")
     assert sorted(cell.strip("`") for cell in cells) == sorted([*FIELDS, "counts"])
 
 
@@ -158,7 +156,7 @@ def test_no_document_names_a_setting_that_does_not_exist() -> None:
 
 
 def test_the_table_of_commands_has_each_command_once() -> None:
-    cells = first_cells(page("reference/commands.rst"))
+    cells = first_cells(page("reference/commands.rst"), "command")
     found = [name for cell in cells for name in re.findall(rf"``({COMMAND})", cell)]
     assert sorted(found) == sorted(commands())
 

@@ -1,17 +1,49 @@
-"""The commands of the README work in an empty clone. ``.ci/run`` executes the second one."""
+"""The commands of the README work in an empty clone, and those of the tutorial in a folder."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 from support.commands import ROOT
-from support.documentation import Shell, copy_of_the_clone, need_package_index
+from support.documentation import Shell, read
 from support.loopback import free_ports
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
+
+
+def copy_of_the_clone(folder: Path) -> Path:
+    """Copy the files of the repository, without what git ignores, and return the new folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            copy = folder / "flask_ibi_archive" / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy)
+    return folder / "flask_ibi_archive"
+
+
+def need_package_index(folder: Path) -> None:
+    """Skip the test if pip can download no package here; CI must be able to."""
+    download = ["pip", "download", "-q", "--no-deps", "-d", str(folder / "wheels"), "blinker"]
+    done = subprocess.run(
+        [sys.executable, "-m", *download], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        assert not os.environ.get("CI"), done.stderr
+        pytest.skip("there is no package index")
 
 
 @pytest.mark.slow
@@ -63,3 +95,37 @@ def test_the_readme_starts_the_example_and_builds_the_documentation(tmp_path: Pa
         assert "</html>" in shell.execute(f"curl -s {page}")
         shell.execute(f". .venv/bin/activate; {build}")
         assert (clone / "build/docs/index.html").is_file()
+
+
+# --- the tutorial --------------------------------------------------------------------------------
+
+#: The commands that install the package. The package is installed where the tests run.
+INSTALLATION = ("python3 -m venv", ". .venv/bin/activate", "pip install")
+
+
+@pytest.mark.slow
+def test_the_commands_and_files_of_the_tutorial_work_as_shown(tmp_path: Path) -> None:
+    with Shell(tmp_path) as shell:
+        assert shell.run("tutorial.rst", lambda command: not command.startswith(INSTALLATION)) > 10
+        assert "It rained" in (tmp_path / "reports/rain.txt").read_text()
+        for command in ("rename", "withdraw"):
+            said = shell.execute(f"flask {command} 733NF838W/2222222 text 2>&1 || true")
+            assert said == "Error: there is no report 733NF838W/2222222\n"
+
+
+def test_the_example_and_the_tutorial_run_at_the_same_time() -> None:
+    ports = {
+        name: {*re.findall(r"(?:localhost:|--port )(\d+)", read(name))}
+        for name in ("tutorial.rst", "howto/run-a-resolver.rst", "try-the-example.rst")
+    }
+    example = ports.pop("try-the-example.rst")
+    assert all(found and not found & example for found in ports.values())
+
+
+@pytest.mark.slow
+def test_the_tutorial_installs_the_package(tmp_path: Path) -> None:
+    """The whole tutorial, with a new virtual environment. This needs a package index."""
+    need_package_index(tmp_path)
+    copy_of_the_clone(tmp_path)
+    with Shell(tmp_path) as shell:
+        shell.run("tutorial.rst")

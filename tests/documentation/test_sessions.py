@@ -19,7 +19,7 @@ from flask_ibi_archive.resolver.commands import ibi_resolver
 
 #: Pages whose commands other tests execute, and these tests.
 ELSEWHERE = {
-    "tutorial.rst": "documentation/test_tutorial.py",
+    "tutorial.rst": "documentation/test_readme.py",
     "try-the-example.rst": "example/test_system.py",
     "howto/backup.rst": "documentation/test_backup.py",
     "howto/embed.rst": "archive/hosts/test_embedding.py",

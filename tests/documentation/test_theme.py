@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from support.commands import ROOT
-from support.documentation import rows
+from support.documentation import read, rows
 
 PAGE = "howto/theme.rst"
 SERVER_PAGES = ROOT / "flask_ibi_archive/server/web"
@@ -24,7 +24,7 @@ def test_the_page_lists_the_variables_of_the_stylesheet_with_their_defaults() ->
     default = dict(re.findall(r"(--ibi-[\w-]+): ([^;]+);", light))
     in_dark_mode = dict(re.findall(r"(--ibi-[\w-]+): ([^;]+);", dark))
     assert set(re.findall(r"--ibi-[\w-]+", style)) == set(default)
-    table = rows(PAGE, "variable")
+    table = rows(read(PAGE), "variable")
     assert [names(row[0]) for row in table] == [[name] for name in default]
     for row in table:
         [name] = names(row[0])
@@ -36,7 +36,7 @@ def test_the_page_lists_the_variables_of_the_stylesheet_with_their_defaults() ->
 
 
 def test_the_page_lists_the_blocks_of_each_template() -> None:
-    listed = {names(row[0])[0]: names(row[2]) for row in rows(PAGE, "template")}
+    listed = {names(row[0])[0]: names(row[2]) for row in rows(read(PAGE), "template")}
     blocks = {
         path.stem: re.findall(r"\{%-? *block (\w+)", path.read_text(encoding="utf-8"))
         for path in (SERVER_PAGES / "templates/ibi_archive/default").glob("*.html")

@@ -16,11 +16,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from threading import Timer
 
 import pytest
+from docutils import nodes
+from docutils.core import publish_doctree
 from sqlalchemy import make_url
 from sybil import Document
 from sybil.parsers.rest.lexers import DirectiveLexer
@@ -95,59 +96,24 @@ def commands(name: str) -> list[str]:
     ]
 
 
-def rows(name: str, heading: str) -> list[list[str]]:
-    """Return the cells of the rows of a table; the lines of a cell are joined.
-
-    :param heading: the first cell of the first row, which names the columns. It is not returned.
-    """
-    for table in re.findall(
-        r"^(=+(?:  =+)+\n.*\n=[= ]+\n(?:.+\n)+?)=[= ]+$", read(name), re.MULTILINE
-    ):
-        border, names, _, *lines = table.splitlines()
-        if re.split(r" {2,}", names)[0] != heading:
-            continue
-        starts = [found.start() for found in re.finditer("=+", border)]
-        found: list[list[str]] = []
-        for line in lines:
-            cells = [line[start:end].strip() for start, end in pairwise([*starts, None])]
-            if cells[0]:
-                found.append(cells)
-            else:
-                found[-1] = [" ".join(both).strip() for both in zip(found[-1], cells, strict=True)]
-        return found
-    raise AssertionError(f"{name} has no table with the heading {heading}")
+def rows(text: str, heading: str) -> list[list[str]]:
+    """Return the cells (as in the source) of the rows of all tables with a first heading."""
+    found: list[list[str]] = []
+    # Sphinx knows more directives and roles
+    settings = {"report_level": 5, "halt_level": 5, "_disable_config": True}
+    for table in publish_doctree(text, settings_overrides=settings).findall(nodes.table):
+        names, *rows = (
+            [" ".join(part.rawsource for part in cell.findall(nodes.paragraph)) for cell in row]
+            for row in table.findall(nodes.row)
+        )
+        if names[0] == heading:
+            found += [[cell.replace("\n", " ") for cell in row] for row in rows]
+    assert found, f"no table has the heading {heading}"
+    return found
 
 
 #: The files of all pages by name: the code blocks with a caption.
 FILES = {block.caption: block.text for name in pages() for block in blocks(name) if block.caption}
-
-
-def copy_of_the_clone(folder: Path) -> Path:
-    """Copy the files of the repository, without what git ignores, and return the new folder."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            copy = folder / "flask_ibi_archive" / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, copy)
-    return folder / "flask_ibi_archive"
-
-
-def need_package_index(folder: Path) -> None:
-    """Skip the test if pip can download no package here; CI must be able to."""
-    download = ["pip", "download", "-q", "--no-deps", "-d", str(folder / "wheels"), "blinker"]
-    done = subprocess.run(
-        [sys.executable, "-m", *download], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        assert not os.environ.get("CI"), done.stderr
-        pytest.skip("there is no package index")
 
 
 @dataclass
