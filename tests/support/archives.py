@@ -49,49 +49,37 @@ def configure(app: Flask, uri: str, folder: Path, **config: Any) -> None:
     app.config.from_mapping(config)
 
 
-def make_app(uri: str, folder: Path, ibi: IBIArchive | None = None, **config: Any) -> Flask:
-    """Return an app with an Archive that is not initialised yet.
-
-    :param ibi: the extension; None: a new one.
-    """
-    app = Flask("test_app", instance_path=str(folder / "instance"))
-    configure(app, uri, folder, **{"IBI_INNER_HOSTS": HERE, **config})
-    (ibi or IBIArchive()).init_app(app)
-    return app
-
-
-def make_host(
+def make_app(
     uri: str,
     folder: Path,
+    ibi: IBIArchive | None = None,
     *,
-    before: Step | None = None,
-    after: Step | None = None,
+    before: Step = lambda app: None,
+    after: Step = lambda app: None,
     templates: Mapping[str, str] | None = None,
     place: Path = Path(),
-    ibi: IBIArchive | None = None,
     **config: Any,
 ) -> Flask:
-    """Return the app of a host with the Archive in a database.
+    """Return an app with an Archive that is not initialised yet.
 
     :param folder: the folder of the Archive. Its subfolder ``files`` contains the stored files.
+    :param ibi: the extension; None: a new one.
     :param before: what the host does before it adds the extension, such as to register routes.
     :param after: what the host does after it has added the extension.
     :param templates: the names and texts of the templates of the host.
     :param place: a folder for the templates.
     """
-    app = Flask("host", instance_path=str(folder / "instance"), static_folder=None)
+    app = Flask("test_app", instance_path=str(folder / "instance"))
     if templates is not None:
         for name, text in templates.items():
             path = place / "templates" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         app.template_folder = str(place / "templates")
-    configure(app, uri, folder, **{"PROPAGATE_EXCEPTIONS": True, **config})
-    if before is not None:
-        before(app)
+    configure(app, uri, folder, **{"IBI_INNER_HOSTS": HERE, **config})
+    before(app)
     (ibi or IBIArchive()).init_app(app)
-    if after is not None:
-        after(app)
+    after(app)
     return app
 
 

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, close, import_records, make_app, make_host
-from support.databases import new_database
 from support.host_app import Host
-from support.web import shelf
 
 
 @pytest.fixture
@@ -20,30 +17,10 @@ def ibi_database_uri(uri: str) -> str:
     return uri
 
 
-@pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The URL of an SQLite database and the folder with the shelf; tests must not change them."""
-    folder = tmp_path_factory.mktemp("shelf")
-    with new_database("sqlite", folder, ready=True) as uri:
-        app = make_app(uri, folder)
-        archive_of(app).init()
-        import_records(archive_of(app), shelf(folder / "sources"))
-        close(app)
-        yield uri, folder
-
-
 @pytest.fixture
-def host(place: tuple[str, Path]) -> Iterator[Callable[..., Flask]]:
-    """A function that creates apps of hosts with the shelf; see :func:`.make_host`."""
-    made: list[Flask] = []
-
-    def make(**options: Any) -> Flask:
-        made.append(make_host(*place, **options))
-        return made[-1]
-
-    yield make
-    for app in made:
-        close(app)
+def host(web_with: Callable[..., Flask]) -> Callable[..., Flask]:
+    """A function that creates apps of hosts with the shelf; see :func:`.make_app`."""
+    return web_with
 
 
 @pytest.fixture

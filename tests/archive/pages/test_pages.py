@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, close, make_host
+from support.archives import archive_of, close, make_app
 from support.pages import MARKED, NAMES, TAG, list_unmarked_words, list_words, marked_language, see
 from support.web import (
     CLOSED,
@@ -120,13 +120,13 @@ def test_it_leads_to_the_list_of_items_unless_the_app_has_a_page(uri: str, tmp_p
     def add_home(app: Flask) -> None:
         app.add_url_rule("/", "home", lambda: "the app's own")
 
-    app = make_host(uri, tmp_path)
+    app = make_app(uri, tmp_path)
     archive_of(app).init()
     assert ask(app, "/").headers["Location"] == "/ibi/items"
     assert ask(app, "/", "POST").status in (404, 405)
     close(app)
     for order in ["before", "after"]:
-        app = make_host(uri, tmp_path, **{order: add_home})
+        app = make_app(uri, tmp_path, **{order: add_home})
         assert ask(app, "/").text == "the app's own"
         assert see(app, f"/col/{NOBODY}/", 404).all_links[1] == "/"
         close(app)

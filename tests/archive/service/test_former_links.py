@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from flask import Flask, Response
-from support.archives import archive_of, close, import_records, make_host
+from support.archives import archive_of, close, import_records, make_app
 from support.databases import new_database
 from support.statements import statements_of
 from support.web import (
@@ -74,7 +74,7 @@ def old_with(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     folder, made = tmp_path_factory.mktemp("old"), list[Flask]()
 
     def make(**options: Any) -> Flask:
-        made.append(make_host(uri, folder, **{"IBI_FORMER_HOSTS": FORMER, **options}))
+        made.append(make_app(uri, folder, **{"IBI_FORMER_HOSTS": FORMER, **options}))
         return made[-1]
 
     with new_database(backend, folder, ready=True) as uri, pytest.MonkeyPatch.context() as patch:
