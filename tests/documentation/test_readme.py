@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,27 +11,10 @@ from textwrap import dedent
 
 import pytest
 from support.commands import ROOT
-from support.documentation import Shell, read
+from support.documentation import Shell, copy_of_the_clone, read
 from support.loopback import free_ports
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
-
-
-def copy_of_the_clone(folder: Path) -> Path:
-    """Copy the files of the repository, without what git ignores, and return the new folder."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            copy = folder / "flask_ibi_archive" / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, copy)
-    return folder / "flask_ibi_archive"
 
 
 def need_package_index(folder: Path) -> None:

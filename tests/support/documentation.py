@@ -116,6 +116,23 @@ def rows(text: str, heading: str) -> list[list[str]]:
 FILES = {block.caption: block.text for name in pages() for block in blocks(name) if block.caption}
 
 
+def copy_of_the_clone(folder: Path) -> Path:
+    """Copy the files of the repository, without what git ignores, and return the new folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            copy = folder / "flask_ibi_archive" / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy)
+    return folder / "flask_ibi_archive"
+
+
 @dataclass
 class Shell:
     """A shell that runs the sessions of pages in a folder.
