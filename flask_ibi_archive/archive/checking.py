@@ -182,12 +182,6 @@ def _check_programs(archive: Archive) -> str:
         raise CheckFailed(
             "the keys of programs are sent without encryption; set PREFERRED_URL_SCHEME to https"
         )
-    answer, __ = _dispatch(archive, PATH, "POST")
-    if answer.status_code != 401 or answer.mimetype != "application/problem+json":
-        raise CheckFailed(
-            f"the app itself answers {PATH}, with status {answer.status_code} (see "
-            "docs/howto/your-app-has.rst)"
-        )
     return f"{len(valid)} programs may use {archive.addresses.base}{PATH}"
 
 

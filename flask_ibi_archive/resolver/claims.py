@@ -506,12 +506,6 @@ def _is_pending(since: datetime) -> Any:
     )
 
 
-def release_lease(connection: sa.Connection, follower: str) -> None:
-    """Let another process follow at once."""
-    free = sa.update(tables.ResolverState).where(tables.ResolverState.follower == follower)
-    connection.execute(free.values(follower=None, follows_until=None))
-
-
 OnProgress: TypeAlias = Callable[[int, int], None]
 
 
@@ -586,9 +580,10 @@ class Follower:
     def close(self) -> None:
         """Close the connections, and let another process follow."""
         self._engine.close()
+        free = sa.update(tables.ResolverState).where(tables.ResolverState.follower == self._name)
         try:
             with self._database.writing() as connection:
-                release_lease(connection, self._name)
+                connection.execute(free.values(follower=None, follows_until=None))
         except StorageError as error:
             _logger.warning("another process can follow only in a minute: %s", error)
 

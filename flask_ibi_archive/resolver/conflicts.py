@@ -512,12 +512,8 @@ def show_conflicts(number: int | None = None) -> Response:
         return _json_response({"conflicts": listed} if number is None else listed[0])
     if number is None:
         return _page("conflicts", choice=choice, conflicts=found)
-    return _page("conflict", conflict=found[0], base=_find_base())
-
-
-def _find_base() -> str:
     base = current_resolver().config.base_url or f"{request.scheme}://{request.host}"
-    return base + request_root()
+    return _page("conflict", conflict=found[0], base=base + request_root())
 
 
 def _page(template: str, **values: Any) -> Response:

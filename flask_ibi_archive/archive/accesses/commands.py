@@ -56,32 +56,23 @@ def write_table(statistics: Statistics) -> None:
 
 @click.command("purge")
 @click.option(
-    "--days",
-    type=click.IntRange(min=0),
-    help="Keep the accesses of this many whole days.  [default: IBI_KEEP_ACCESSES]",
-)
-@click.option(
     "--dry-run",
     is_flag=True,
     help="Print the number of accesses that would be deleted. Change nothing.",
 )
-@json_option
-def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
+def purge_command(dry_run: bool) -> None:
     """Delete old accesses, but keep the counts of accesses.
 
-    The statistics do not change. An access is deleted only after its URL key has expired.
-    Otherwise the key could be used again. If the command was killed, run the command again. The
-    result is printed only on a terminal, because cron sends all output by e-mail.
+    IBI_KEEP_ACCESSES says how many days are kept. The statistics do not change. An access is
+    deleted only after its URL key has expired. Otherwise the key could be used again. If the
+    command was killed, run the command again. The result is printed only on a terminal, because
+    cron sends all output by e-mail.
 
     \b
     Example:
-      flask --app example_app ibi purge --days 30
+      flask --app example_app ibi purge --dry-run
     """
-    result = get_archive().purge(days, dry_run)
-    if as_json:
-        write_json(
-            {"purged": result.purged, "before": result.before.isoformat(), "dry_run": dry_run}
-        )
-    elif dry_run or sys.stdout.isatty():
+    result = get_archive().purge(dry_run=dry_run)
+    if dry_run or sys.stdout.isatty():
         verb = "would purge" if dry_run else "purged"
         write(f"{verb} {result.purged} accesses before {result.before.isoformat()}")

@@ -5,6 +5,7 @@ The commands are generate-key, registration-email, register-archive and unregist
 
 from __future__ import annotations
 
+import secrets
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import click
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.errors import ConfigError, ResolverError
 from flask_ibi_archive.server.commands import terminal
-from flask_ibi_archive.server.commands.group import get_archive, json_option, parse_email_option
+from flask_ibi_archive.server.commands.group import get_archive, parse_email_option
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -43,9 +44,8 @@ def generate_key_command() -> None:
     Example:
       flask ibi generate-key
     """
-    from flask_ibi_archive.archive.joining import registration
-
-    terminal.write(registration.generate_key())
+    # two numbers of sixteen digits ([R] Table 5.1)
+    terminal.write("-".join(str(secrets.randbelow(9 * 10**15) + 10**15) for _ in range(2)))
 
 
 @click.command("registration-email")
@@ -89,8 +89,7 @@ def registration_email_command(send: bool, to: str | None) -> None:
 
 @click.command("register-archive")
 @moved_option
-@json_option
-def register_archive_command(moved: bool, as_json: bool) -> None:
+def register_archive_command(moved: bool) -> None:
     """Ask the resolver to include the Archive.
 
     After the inclusion, the resolver sends requests for items to the Archive. The command prints
@@ -114,7 +113,7 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     from flask_ibi_archive.server.http.transport import make_printable
 
     archive = get_archive()
-    status = _send_request(archive, inclusion.INCLUSION_REQUEST, moved, as_json)
+    status = _send_request(archive, inclusion.INCLUSION_REQUEST, moved)
     if status.clash:
         terminal.warn(f"{make_printable(status.clash)}; {registration.CHANGE_PORT}")
     if not status.confirmed:
@@ -124,8 +123,7 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
 
 @click.command("unregister-archive")
 @moved_option
-@json_option
-def unregister_archive_command(moved: bool, as_json: bool) -> None:
+def unregister_archive_command(moved: bool) -> None:
     """Ask the resolver to exclude the Archive.
 
     The resolver then sends no requests to the Archive until register-archive is run again. The
@@ -137,33 +135,18 @@ def unregister_archive_command(moved: bool, as_json: bool) -> None:
     Example:
       flask --app example_app ibi unregister-archive
     """
-    _send_request(get_archive(), inclusion.EXCLUSION_REQUEST, moved, as_json)
+    _send_request(get_archive(), inclusion.EXCLUSION_REQUEST, moved)
 
 
-def _send_request(
-    archive: Archive, subject: str, moved: bool, as_json: bool
-) -> inclusion.RegistrationStatus:
+def _send_request(archive: Archive, subject: str, moved: bool) -> inclusion.RegistrationStatus:
     """Send a request to the resolver, and print the status in its answer."""
     from flask_ibi_archive.archive.joining import registration
 
-    shown: dict[str, str | None] = {
-        "service": archive.served().service_ibi,
-        "resolver": registration.shown_url(archive.config),
-        "status.archive": None,
-        "status.confirmation": None,
-        "error": None,
-    }
     try:
         status = registration.send_request(archive, subject, moved=moved)
     except ResolverError as error:
-        if as_json:
-            terminal.write_json({**shown, "error": str(error)})
         terminal.say(f"Error: {error}")
         exit_code = EXIT_REFUSED if error.is_refusal else EXIT_FAILED
         raise click.exceptions.Exit(exit_code) from None
-    if as_json:
-        confirmation = {"status.confirmation": status.confirmation}
-        terminal.write_json({**shown, "status.archive": status.archive, **confirmation})
-    else:
-        terminal.write(inclusion.format_registration_status(status))
+    terminal.write(inclusion.format_registration_status(status))
     return status

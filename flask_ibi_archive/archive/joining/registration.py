@@ -10,7 +10,6 @@ repeated at any time: the resolver may have carried out a request whose answer w
 
 from __future__ import annotations
 
-import secrets
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -72,11 +71,6 @@ ADVICE = {
 
 
 # --- the requests --------------------------------------------------------------------------------
-
-
-def generate_key() -> str:
-    """Return a random registration key: two numbers of sixteen digits ([R] Table 5.1)."""
-    return "-".join(str(secrets.randbelow(9 * 10**15) + 10**15) for _ in range(2))
 
 
 def registration_email(archive: Archive) -> tuple[str, str]:

@@ -335,8 +335,5 @@ def test_stats_prints_a_table_or_json(read: Flask) -> None:
 def test_purge_prints_nothing_without_a_terminal_and_keeps_the_counts(read: Flask) -> None:
     before = command(read, "stats", A, "--by", "day").data
     assert command(read, "purge", "--dry-run").data.startswith("would purge 5 accesses before 2")
-    assert json.loads(command(read, "purge", "--dry-run", "--json").data)["purged"] == 5
     assert command(read, "purge").data == ""
-    assert json.loads(command(read, "purge", "--days", "0", "--json").data)["purged"] == 0
     assert command(read, "stats", A, "--by", "day").data == before
-    assert "--days" in command(read, "purge", "--days", "-1").usage

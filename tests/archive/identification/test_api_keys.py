@@ -13,7 +13,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from flask import Flask, Response
+from flask import Flask
 from sqlalchemy import select, text
 from support.archives import archive_of
 from support.statements import count_statements
@@ -107,8 +107,6 @@ def test_check_says_whether_programs_can_use_the_server(new_app: Callable[..., F
     assert check() == (
         "ok   programs: 1 programs may use https://mtc-m16c.sid.inpe.br/ibi/identifiers"
     )
-    app.wsgi_app = Response("Log in.", 403)  # type: ignore[method-assign]
-    assert "the app itself answers /ibi/identifiers, with status 403" in check()
 
 
 # --- wrong keys ----------------------------------------------------------------------------------
