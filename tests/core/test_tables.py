@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.metadata import describe, make
 from support.vectors import FOLDER, load
 
 from flask_ibi_archive.core import registry_2008
@@ -38,7 +39,7 @@ from flask_ibi_archive.errors import IBIError
 #: The packages of modules that the tables name.
 PACKAGES = {
     **dict.fromkeys(("dates", "foreign", "grammar", "parse"), "identifiers"),
-    **dict.fromkeys(("description", "formats", "record", "values"), "records"),
+    **dict.fromkeys(("description", "formats", "record", "rich_text", "values"), "records"),
 }
 REQUESTS = {
     "inclusion": {
@@ -126,13 +127,18 @@ def read_csl(text: str) -> list[dict[str, Any]]:
     return [entry.data["metadata"]["work"] for entry in entries]
 
 
+def read_doubts(entry: readers.Entry) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of an entry but the title "T", and its warnings."""
+    assert not entry.errors
+    fields = omit("metadata", {**entry.data, **entry.data["metadata"]["work"]})
+    stated = {name: value for name, value in fields.items() if value != ["T"]}
+    return stated, list(map(str, entry.warnings))
+
+
 def read_csl_doubts(item: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the fields of an item of CSL, and its warnings; of a book, without the type."""
-    [entry] = csl_reader.read_csl_json(json.dumps(BOOK | item)).entries
-    assert not entry.errors
-    fields = {**entry.data, **entry.data["metadata"]["work"]}
-    stated = omit("metadata", fields if "type" in item else omit("type", fields))
-    return stated, list(map(str, entry.warnings))
+    fields, warnings = read_doubts(*csl_reader.read_csl_json(json.dumps(BOOK | item)).entries)
+    return fields if "type" in item else omit("type", fields), warnings
 
 
 def read_field(name: str, value: Any) -> Any:
@@ -176,8 +182,15 @@ CALLS: dict[str, Callable[..., Any]] = {
     "dates.format_date": lambda text: dates.format_date(Fraction(text)),
     "dates.format_decimal": lambda text: dates.format_decimal(Fraction(text)),
     "dates.write": lambda text: dates.format_date(dates.parse_decimal(text)),
+    "description.find_errors": lambda stated: [
+        error.field for error in record.find_errors(json.dumps(stated))
+    ],
     "description.read_field": read_field,
     "description.read_licence": read_licence,
+    "description.read_name": lambda text: (
+        *description.parse_name(text).parts,
+        description.parse_name(text).direct,
+    ),
     "foreign.find_url": lambda text: foreign.parse_foreign(text).url,
     "foreign.fold": lambda text: foreign.parse_foreign(text).folded,
     "foreign.have_one_digest": lambda texts: (
@@ -219,6 +232,12 @@ CALLS: dict[str, Callable[..., Any]] = {
     ],
     "readers.read_csl_item": lambda item: omit("type", read_csl(json.dumps([BOOK | item]))[0]),
     "readers.read_row": lambda text: omit("titles", read_table(text)[0]["metadata"]["work"]),
+    "readers.name_in_table": lambda path: readers.name_field(
+        path, readers.read_csv(["title;Autores;Orientador;Banca;Volume;DOI;Processo\n"]).names
+    ),
+    "readers.read_row_doubts": lambda text: read_doubts(
+        *readers.read_csv(text.splitlines(keepends=True)).entries
+    ),
     "readers.read_table": read_table,
     "record.read": read_record,
     "record.read_line": lambda line: record.parse_record(record.read_json(line)),
@@ -237,6 +256,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "url_list.encode_path": lambda path: (
         url_list.ArchiveUrls("").file(catalogue_items.CatalogueItem(1, None, "a", None), path)
     ).removeprefix("/col/a/doc/"),
+    "work.find": lambda fields, name: getattr(describe(**{"titles": ["T"], **fields}), name),
+    "work.find_in_dublin_core": lambda elements, name: getattr(make(**elements), name),
     "work.read_type": read_type,
 }
 

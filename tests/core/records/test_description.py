@@ -6,7 +6,6 @@ import json
 from datetime import date
 from typing import Any
 
-import pytest
 from hypothesis import given
 from support.metadata import descriptions
 from support.stores import rep_of
@@ -27,9 +26,6 @@ from flask_ibi_archive.core.records.record import (
     format_description,
     format_record,
     parse_record,
-)
-from flask_ibi_archive.core.records.values import (
-    FieldError,
 )
 from flask_ibi_archive.core.records.work import read_dublin_core
 
@@ -68,31 +64,6 @@ def test_each_wrong_value_is_the_only_error_that_is_found() -> None:
         work = parse_description("work", {**TITLE, "licence": text})
         again = parse_description("work", {**TITLE, **format_description(work)})
         assert again.licence_url == work.licence_url
-
-
-def test_all_errors_of_a_description_are_found() -> None:
-    wrong = {
-        "creators": [{"name": "A", "orcid": "1"}, "Silva, Ana", {"name": "B", "ror": "2"}],
-        "type": "x",
-        "colour": "red",
-    }
-    errors = find_errors(json.dumps({"rep": "x", "metadata": {"work": wrong}}))
-    assert [error.field for error in errors] == [
-        "rep",
-        "metadata.work.creators[0].orcid",
-        "metadata.work.creators[2].ror",
-        "metadata.work.type",
-        "metadata.work.colour",
-    ]
-
-
-def test_metadata_are_given_in_one_way_and_a_work_needs_a_title() -> None:
-    with pytest.raises(FieldError, match=r"titles: the field is missing; a work needs"):
-        parse_description("work", {"creators": ["Silva, Ana"]})
-    other = {"dc": {"title": ["a"]}, "url": "https://a.example/"}
-    for metadata in ({}, *({"work": TITLE, name: value} for name, value in other.items())):
-        with pytest.raises(FieldError, match="must have exactly one of the fields ibi, dc, url"):
-            parse_record({"rep": rep_of(0), "metadata": metadata})
 
 
 def test_the_dublin_core_of_a_thesis_says_what_dublin_core_can_say() -> None:

@@ -13,7 +13,7 @@ from rdflib import RDF, Graph, Literal, Namespace, URIRef
 from rdflib.namespace import PROV, SDO, XSD
 from support.metadata import BASE, load_work, works
 
-from flask_ibi_archive.core.records.description import WorkType
+from flask_ibi_archive.core.records.description import WorkType, parse_name
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.core.records.work import Work
 
@@ -79,20 +79,23 @@ def test_only_a_data_set_is_in_a_catalogue_of_data() -> None:
     assert not {"provider", "encoding"} & found.keys()
 
 
-@pytest.mark.parametrize(
-    ("access", "right", "is_free", "condition"),
-    [
+def test_the_access_is_stated_in_words_of_coar() -> None:
+    for access, right, is_free, condition in (
         ("open", None, True, "c_abf2"),
         ("open", "restricted", True, "c_abf2"),
         (None, "open", True, "c_abf2"),
         (None, "metadata only", False, "c_14cb"),
         (None, None, None, None),
-    ],
-)
-def test_the_access_is_stated_in_words_of_coar(
-    access: Any, right: Any, is_free: bool | None, condition: str | None
-) -> None:
-    found = load(replace(THESIS, access=access, access_right=right))
-    assert found.get("isAccessibleForFree") is is_free
-    stated = condition and f"http://purl.org/coar/access_right/{condition}"
-    assert found.get("conditionsOfAccess") == stated
+    ):
+        stated = condition and f"http://purl.org/coar/access_right/{condition}"
+        found = load(replace(THESIS, access=access, access_right=right))
+        assert (found.get("isAccessibleForFree"), found.get("conditionsOfAccess")) == (
+            is_free,
+            stated,
+        )
+
+
+def test_a_person_has_the_parts_of_the_name() -> None:
+    name = load(replace(THESIS, creators=(parse_name("Silva, José da, Jr."),)))["author"][0]
+    parts = ("name", "familyName", "givenName", "honorificSuffix")
+    assert [name[part] for part in parts] == ["José da Silva Jr.", "Silva", "José da", "Jr."]

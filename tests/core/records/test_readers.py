@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flask_ibi_archive.core.records.csl_reader import read_csl_json
-from flask_ibi_archive.core.records.description import WorkType, find_type
 from flask_ibi_archive.core.records.readers import (
     FIELDS,
     find_column,
-    name_field,
     read_csv,
     read_json_lines,
 )
@@ -66,22 +64,6 @@ def test_csl_json_is_a_list_or_one_item() -> None:
     assert len([*read_csl_json(json.dumps([item] * 3)).entries]) == 3
 
 
-def test_several_issns_are_kept_or_named_in_warnings() -> None:
-    text = "1756-1833, 0895-4798, 1234-5678"
-    table = read_csv(["Título;ISSN\n", f"T;{text}\n"])
-    items = [{"title": "T", "ISSN": text}, {"title": "T", "ISSN": text.split(", ")}]
-    for entry in (*table.entries, *read_csl_json(json.dumps(items)).entries):
-        work = entry.data["metadata"]["work"]
-        assert work["issn"] == "1756-1833"
-        assert work["related"] == [{"identifier": "0895-4798", "relation": "IsPublishedIn"}]
-        assert entry.errors == ()
-        [warning] = entry.warnings
-        assert warning.field == "ISSN"
-        assert warning.reason == (
-            "'1234-5678' is not an ISSN: the check digit is wrong; it is left out"
-        )
-
-
 def test_half_a_surrogate_in_csl_is_named() -> None:
     text = r'[{"author": [{"family": "\ud800"}]}, {"id": "\udc00"}, {"a\ud800": 1}, {"id": "k"}]'
     entries = [*read_csl_json(text).entries]
@@ -123,15 +105,6 @@ def test_no_value_of_csl_makes_the_reader_fail(items: list[Any]) -> None:
     assert all(entry.errors or entry.data for entry in works.entries)
 
 
-def test_what_pandoc_writes_is_read() -> None:
-    items = [
-        {"id": "m", "title": "M", "type": ""},  # @misc
-        {"id": "q", "title": "Q", "type": "thesis", "genre": "Master\u2019s thesis"},
-    ]
-    works = [entry.data["metadata"]["work"] for entry in read_csl_json(json.dumps(items)).entries]
-    assert [find_type(work["type"]) for work in works] == [WorkType.OTHER, WorkType.MASTER_THESIS]
-
-
 # --- all -----------------------------------------------------------------------------------------
 
 
@@ -149,19 +122,3 @@ def test_no_text_makes_a_reader_fail(text: str) -> None:
         except FieldError:
             continue
         assert all(entry.place for entry in works.entries)
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("metadata.work.creators[2].orcid", "Autores"),
-        ("metadata.work.container.title", "Volume"),
-        ("metadata.work.funding[0].funder", "Processo"),
-        ("same_as[0]", "DOI"),
-        (None, None),
-    ],
-)
-def test_an_error_names_the_column(path: str | None, name: str | None) -> None:
-    header = "Obra;Autores;Orientador;Banca;Volume;DOI;Processo\n"
-    works = read_csv([header], columns={"Obra": "title"})
-    assert name_field(path, works.names) == name

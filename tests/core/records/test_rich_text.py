@@ -12,30 +12,6 @@ from hypothesis import strategies as st
 from flask_ibi_archive.core.records.rich_text import TAGS, to_html, to_plain
 
 
-@pytest.mark.parametrize(
-    ("text", "in_html", "plain"),
-    [
-        ("<i>Aedes</i> &amp; CO<sub>2</sub>", "<i>Aedes</i> &amp; CO<sub>2</sub>", "Aedes & CO2"),
-        (
-            '<jats:title>A</jats:title><jats:p><jats:italic toggle="yes">C</jats:italic></jats:p>',
-            "A\n<i>C</i>",
-            "A\nC",
-        ),
-        ("&amp;lt;i&gt; ?a=1&para=2", "&amp;lt;i&gt; ?a=1&amp;para=2", "&lt;i> ?a=1&para=2"),
-        ("a<b and c>d, <i><b>x</i>", "a&lt;b and c&gt;d, <i>&lt;b&gt;x</i>", "a<b and c>d, <b>x"),
-        (
-            '<script>1</script><I onclick="x()">y</I>',
-            "&lt;script&gt;1&lt;/script&gt;<i>y</i>",
-            "<script>1</script>y",
-        ),
-    ],
-)
-def test_allowed_tags_are_shown_and_left_out_of_plain_text(
-    text: str, in_html: str, plain: str
-) -> None:
-    assert (to_html(text), to_plain(text)) == (in_html, plain)
-
-
 class Reader(HTMLParser):
     """Reads the tags and the texts of HTML as a browser does."""
 
