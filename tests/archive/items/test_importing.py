@@ -23,6 +23,7 @@ from support.archives import SERVICE, archive_of, everything_in, export, import_
 from support.commands import ROOT, command
 from support.operations import SECOND, make_archives
 from support.stores import ibip_of, make_store, moment_of, rep_of
+from support.vectors import load
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items import import_export as importing
@@ -83,39 +84,9 @@ def ask(archive: Archive, ibi: str, verbs: str = "") -> dict[str, Any]:
 FILE = {"path": "a", "source": "a.txt"}
 GOOD = json.dumps(item(A, next_edition=FAR, files=[FILE]))
 
-#: Fields of a wrong record or a whole line, the field that the error names, and what it says.
-#: (The tests of records have more wrong records.)
-WRONG_LINES: list[tuple[dict[str, Any] | bytes, str | None, str]] = [
-    ({"files": [{"path": "a", "size": 1}]}, "files[0].size", "path, url"),
-    ({"state": "Copy", "original_archive": SERVICE}, "original_archive", "must have an Original"),
-    ({"aliases": [A]}, "aliases", "earlier line"),
-    ({"rep": C}, "rep", f"an item of the Archive already has {C}"),
-    ({"rep": SERVICE}, "rep", "can't be imported"),
-    ({"language": "fr", "translations": {"en": C}}, "translations", "states the language pt"),
-    ({"translations": {"es": E, "en": ibip_of(4)}}, "translations", "states the language en"),
-    ({"language": "pt", "translations": {"en": D}}, "translations", "each language must occur"),
-    ({"next_edition": D}, "next_edition", "already the next edition of another item"),
-    ({"files": [{"path": "a", "source": "missing.txt"}]}, "files[0].source", "can't be read"),
-    ({"files": [{"path": "x"}, {**FILE, "sha256": "0" * 64}]}, "files[1].sha256", CONTENT),
-    ({"a\nb": 1}, r"a\nb", "this field is unknown"),
-    (b"[1]", None, "not an object"),
-    (b'{"rep": "\xff"}', None, "byte 10 is not UTF-8"),
-    ({"counts": [[1, 2, 3, 4, 5]]}, "counts[0]", "is not a day such as"),
-]
-CIRCLE = [item(A, next_edition=B), item(B, next_edition=FAR), item(FAR, next_edition=A)]
-ENGLISH, HEAD = item(B, language="en"), item(A, translations={"pt": B})
-#: Records that contradict each other, the line and the field of the error, and what it says.
-WRONG_FILES: list[tuple[list[dict[str, Any]], int, str, str]] = [
-    (CIRCLE, 3, "next_edition", "would become a circle"),
-    ([HEAD, ENGLISH], 1, "translations", "states the language en"),
-]
-#: Updates that are refused, the field that the error names, and what it says.
-WRONG_UPDATES: list[tuple[dict[str, Any], str, str]] = [
-    (item(C, language="es"), "language", "states the language es"),
-    (item(B, ibip=CI), "rep", "identifiers are permanent"),
-    (item(C, ibip=BI), "ibip", "identifiers are permanent"),
-    (item(D, ibip=ibip_of(4)), "rep", "belong to several items"),
-]
+#: Of each wrong record or line: its fields or text, the field that the error names, and what it
+#: says. Of each wrong file and update, also its records and the line of the error.
+WRONG = load("archive/wrong_imports.json")
 
 
 @pytest.fixture
@@ -131,8 +102,9 @@ def test_an_error_names_file_line_and_field(settled: Archive, tmp_path: Path) ->
     before = everything_in(settled)
     (tmp_path / "a.txt").write_bytes(b"content")
     file = tmp_path / "items.jsonl"
-    for wrong, field, reason in WRONG_LINES:
-        line = wrong if isinstance(wrong, bytes) else json.dumps({**item(B), **wrong}).encode()
+    for wrong, field, reason in WRONG["lines"]:
+        is_text = isinstance(wrong, str)
+        line = wrong.encode("latin1") if is_text else json.dumps({**item(B), **wrong}).encode()
         file.write_bytes(GOOD.encode() + b"\n\n" + line + b"\n")
         with pytest.raises(RecordError) as refused:
             import_file(settled, file)
@@ -149,8 +121,8 @@ def test_an_error_names_file_line_and_field(settled: Archive, tmp_path: Path) ->
 @pytest.mark.rule("G4-01")
 def test_contradictions_and_refused_updates_change_nothing(settled: Archive) -> None:
     before = everything_in(settled)
-    updates = [([record], 1, field, reason) for record, field, reason in WRONG_UPDATES]
-    for on_conflict, cases in (("error", WRONG_FILES), ("update", updates)):
+    updates = [([record], 1, field, reason) for record, field, reason in WRONG["updates"]]
+    for on_conflict, cases in (("error", WRONG["files"]), ("update", updates)):
         for records, line, field, reason in cases:
             with pytest.raises(RecordError, match=reason) as refused:
                 import_records(settled, records, on_conflict=on_conflict)

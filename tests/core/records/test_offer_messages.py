@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.vectors import load
 
 from flask_ibi_archive.core.records.offer_messages import (
     DailyCount,
@@ -62,11 +63,6 @@ def refusal(parse: Callable[..., object], *arguments: object) -> str:
     return str(refused.value)
 
 
-def change(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object with other values; ``...`` stands for a field that is missing."""
-    return {name: value for name, value in {**data, **changes}.items() if value is not ...}
-
-
 # --- the address ---------------------------------------------------------------------------------
 
 
@@ -83,20 +79,12 @@ def test_an_address_is_read_with_and_without_its_secret() -> None:
         assert expected.public_id == "0123456789abcdef"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        f"{URL}?a=b#{SECRET}",
-        f"{URL}#{SECRET}s",
-        f"{URL}##{SECRET}",
-        f"https://user:pw@g.example/ibi/offers/0123456789abcdef#{SECRET}",
-    ],
-)
-def test_another_text_is_refused_without_showing_the_secret(text: str) -> None:
-    message = refusal(parse_address, text)
-    assert "sss" not in message
-    assert "\n" not in message
+def test_another_text_is_refused_without_showing_the_secret() -> None:
+    with_password = f"https://user:pw@g.example/ibi/offers/0123456789abcdef#{SECRET}"
+    for text in ("", f"{URL}?a=b#{SECRET}", f"{URL}#{SECRET}s", f"{URL}##{SECRET}", with_password):
+        message = refusal(parse_address, text)
+        assert "sss" not in message
+        assert "\n" not in message
 
 
 # --- the description and the pages ---------------------------------------------------------------
@@ -106,20 +94,6 @@ def test_a_description_is_read_as_it_was_written() -> None:
     copies = replace(DESCRIPTION, kind="copy", leaves=None, bytes=0, files=0)
     for description in (DESCRIPTION, copies):
         assert parse_offer(json.loads(json.dumps(format_offer(description)))) == description
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"kind": "gift"}, "kind: 'gift' is not one of move, copy"),
-        ({"leaves": None}, "leaves: the field must be null for copies, and only for copies"),
-        ({"bytes": -1}, "bytes: -1 is not a whole number from 0"),
-        ({"offer": "../secret"}, "offer: '../secret' is not an offer: 16 hexadecimal digits"),
-        ({"taker": ...}, "taker: the field is missing"),
-    ],
-)
-def test_a_wrong_description_is_refused(changes: dict[str, Any], message: str) -> None:
-    assert refusal(parse_offer, change(format_offer(DESCRIPTION), changes)).startswith(message)
 
 
 def test_a_line_is_read_as_it_was_written() -> None:
@@ -148,33 +122,6 @@ def test_each_change_of_a_record_is_another_version() -> None:
         assert changed.version != offer_record(1, RECORD, {}).version
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"version": VERSION}, "version: the version is not that of the record"),
-        ({"sizes": {"b": 1}}, "sizes: 'b' is not a stored file of the record"),
-        ({"sizes": {"a.txt": -1}}, "sizes: -1 is not a whole number from 0"),
-        ({"record": {}}, "record.rep: an item needs a rep, an ibip or both"),
-        ({"sizes": ...}, "sizes: the field is missing"),
-    ],
-)
-def test_a_wrong_line_is_refused(changes: dict[str, Any], message: str) -> None:
-    data = change(json.loads(format_offered(offer_record(1, RECORD, {"a.txt": 1}))), changes)
-    assert refusal(parse_offered, json.dumps(data).encode() + b"\n").startswith(message)
-
-
-def test_a_record_that_cannot_be_offered_is_refused() -> None:
-    for changes, message in (
-        ({"state": "Copy", "original_archive": DESCRIPTION.giver}, "state: a Copy cannot be"),
-        ({"key": "a:1"}, "key: the key belongs to the giver; omit the field"),
-        ({"files": [{"path": "a", "source": "/etc"}]}, "files: an offered file has no source"),
-    ):
-        line = json.loads(format_offered(offer_record(1, RECORD, {})))
-        line["record"].update(changes)
-        found = refusal(parse_offered, json.dumps(line).encode() + b"\n")
-        assert found.startswith(f"record.{message}")
-
-
 @given(st.integers(min_value=0, max_value=200))
 def test_a_line_that_was_cut_off_is_refused(length: int) -> None:
     line = format_offered(offer_record(1, RECORD, {"a.txt": 1}))
@@ -198,48 +145,27 @@ def test_requests_and_answers_are_read_as_they_were_written() -> None:
     assert parse_answers(json.loads(json.dumps(format_answers(ANSWERS))), ASKED) == ANSWERS
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({"items": []}, "items: the list has 0 items, instead of 1 to 50"),
-        ({"items": [{"number": 1}]}, "items[0].version: the field is missing"),
-        ({"address": "http://a.br"}, "address: 'http://a.br' is not the address of an Archive"),
-        ({"items": [{"number": 1, "version": "a"}]}, "items[0].version: 'a' is not a SHA-256"),
-        ({"items": [{"number": 1, "version": VERSION}] * 2}, "items: an item appears twice"),
-    ],
-)
-def test_a_wrong_request_is_refused(data: dict[str, Any], message: str) -> None:
-    right = format_switch(SwitchRequest(ASKED, "a.br"))
-    assert refusal(parse_switch, {**right, **data}).startswith(message)
+def test_a_request_may_have_50_items() -> None:
+    items = tuple(StoredVersion(number, VERSION) for number in range(1, 51))
+    assert len(parse_switch(format_switch(SwitchRequest(items, "a.br"))).items) == 50
 
 
-def test_a_request_has_at_most_50_items() -> None:
-    items = tuple(StoredVersion(number, VERSION) for number in range(1, 52))
-    assert len(parse_switch(format_switch(SwitchRequest(items[:50], "a.br"))).items) == 50
-    assert "the list has 51 items, instead of 1 to 50" in refusal(
-        parse_switch, format_switch(SwitchRequest(items, "a.br"))
-    )
+LINE = json.loads(format_offered(offer_record(1, RECORD, {"a.txt": 1})))
+#: Messages that are right, with the functions that parse them.
+RIGHT: dict[str, tuple[dict[str, Any], Callable[[Any], object]]] = {
+    "description": (format_offer(DESCRIPTION), parse_offer),
+    "line": (LINE, lambda data: parse_offered(json.dumps(data).encode() + b"\n")),
+    "request": (format_switch(SwitchRequest(ASKED, "a.br")), parse_switch),
+    "answer": (
+        {"number": 1, "result": "switched"},
+        lambda data: parse_answers({"items": [data]}, ASKED[:1]),
+    ),
+}
 
 
-COUNTS = [["2026-01-02", "Data", 1, 0, 0]]
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ({"number": 2, "result": "changed"}, ": the answer is not about the items"),
-        ({"result": "refused"}, "[0].reason: the field must say why"),
-        (
-            {"result": "changed", "counts": COUNTS},
-            "[0].counts: only an item that was switched has counts",
-        ),
-        (
-            {"counts": [COUNTS[0][:3]]},
-            "[0].counts[0]: ['2026-01-02', 'Data', 1] is not a list",
-        ),
-        ({"counts": COUNTS * 2}, "[0].counts: two counts have the same day and content type"),
-    ],
-)
-def test_a_wrong_answer_is_refused(answer: dict[str, Any], message: str) -> None:
-    data = {"items": [{"number": 1, "result": "switched", **answer}]}
-    assert refusal(parse_answers, data, ASKED[:1]).startswith(f"items{message}")
+@pytest.mark.parametrize("kind", RIGHT)
+def test_a_wrong_message_is_refused_by_its_field(kind: str) -> None:
+    right, parse = RIGHT[kind]
+    for changes, message in load("core/offer_messages.json")[kind]:
+        data = {name: one for name, one in {**right, **changes}.items() if one != "..."}
+        assert refusal(parse, data).startswith(message), changes
