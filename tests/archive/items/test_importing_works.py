@@ -15,6 +15,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, everything_in, export
 from support.commands import Outcome, command
+from support.vectors import load
 from support.web import ask
 
 from flask_ibi_archive.archive.items import import_export as importing
@@ -121,72 +122,31 @@ def test_an_item_has_what_the_row_says(app: Flask, path: Path) -> None:
     assert parse_identifier(deposited.rep).prefix == minted[0].prefix
 
 
-WRONG = """\
-Título;Autores;Ano;Tipo;DOI;Arquivo;Chave
-A;Silva, Ana;2009;Tese;10.1590/a;missing.pdf;a
-;Silva, Ana;2009;Tese;10.1590/b;;b
-C;Silva, Ana;ontem;Tezze;10.1590/c;;c
-D;Silva, Ana (0000-0002-1825-0098);2009;;;;d
-E;;03/04/2009;;https://doi.org/10.1590/A;;e
-F;;2009;;10.1590/taken;;f
-G;;2009;;;;d
-H;;;;;;;h
-"""
-
-ERRORS = [
-    ("row 6", "Ano", "write it as in 2009-07-21, or add --dates dmy"),
-    ("row 8", "", "row 5 has the same key"),
-    ("row 9", "", "the row has 8 cells, but the first row has 7"),
-    ("row 2", "Arquivo", "can't be read: No such file"),
-    ("row 3", "Título", "the field is missing"),
-    ("row 4", "Ano", "is not a date such as"),
-    ("row 7", "DOI", "another item of this Archive already has one of the aliases"),
-]
+#: Tables, and what their imports report.
+CASES = load("archive/imported_works.json")
 
 
 def test_all_errors_are_reported_and_nothing_is_changed(app: Flask, path: Path) -> None:
     archive_of(app).deposit(title="T", same_as=["doi:10.1590/taken"])
     before = everything_in(archive_of(app))
-    path.write_text(WRONG, "utf-8")
+    path.write_text("\n".join(CASES["wrong"]), "utf-8")
     outcome = mint(app, path)
     assert outcome.status == 1
     *warnings, last = outcome.err.splitlines()
-    assert last == f"Error: {path} has {len(ERRORS)} errors; nothing was changed"
+    assert last == f"Error: {path} has {len(CASES['errors'])} errors; nothing was changed"
     assert len(warnings) == 2
-    for line, (place, field, reason) in zip(outcome.out.splitlines(), ERRORS, strict=True):
+    for line, (place, field, reason) in zip(outcome.out.splitlines(), CASES["errors"], strict=True):
         where, _, message = line.partition(": ")
         assert where == ", ".join(filter(None, (str(path), place, field)))
         assert reason in message
     assert everything_in(archive_of(app)) == before
 
 
-DOUBTFUL = """\
-Título;Autor;ORCID;ISBN;Tipo;Data da defesa;Resumo;Ano;Páginas
-A;Silva, Ana (0000-0002-1825-0098);;9.78047E+12;Artigo;21/07/09;Um\x0bdois;2009;7-18
-B;Silva, Ana/Souza, Davi;0000-0002-1825-0098;;Tezze;;;2010
-C;Lima, Eva;;;Livro;;;2011
-"""
-WARNINGS = [
-    ("row 2", "Autor", "contains an ORCID whose check digit is wrong; it is left out"),
-    ("row 2", "Resumo", "contains control characters or damaged letters; they are removed"),
-    (
-        "row 2",
-        "Páginas",
-        "the title of the journal, book or event is missing; it is kept as a note",
-    ),
-    ("row 2", "Data da defesa", "is not a date such as"),
-    ("row 2", "ISBN", "is not an ISBN such as 978-0-306-40615-7; it is left out"),
-    ("row 3", "Autor", "may not be one name such as Silva, Ana"),
-    ("row 3", "Tipo", "is not a known type of works"),
-    ("row 3", "ORCID", "the check digit is wrong; it is left out"),
-]
-
-
 def test_a_secondary_value_that_is_wrong_is_left_out_with_a_warning(app: Flask, path: Path) -> None:
-    path.write_text(DOUBTFUL, "utf-8")
+    path.write_text("\n".join(CASES["doubtful"]), "utf-8")
     outcome = mint(app, path, "--strict")
     assert outcome.status == 1
-    assert len(outcome.out.splitlines()) == len(WARNINGS)
+    assert len(outcome.out.splitlines()) == len(CASES["warnings"])
     assert export(archive_of(app)) == []
     outcome = mint(app, path)
     assert (outcome.status, outcome.out) == (0, "added 3, updated 0, skipped 0\n")
@@ -196,7 +156,7 @@ def test_a_secondary_value_that_is_wrong_is_left_out_with_a_warning(app: Flask, 
         **{"errors": [], "warnings": []},
     }
     lines = outcome.err.splitlines()
-    for line, warning, expected in zip(lines, reported["warnings"], WARNINGS, strict=True):
+    for line, warning, expected in zip(lines, reported["warnings"], CASES["warnings"], strict=True):
         place, field, reason = expected
         assert line == f"Warning: {path}, {place}, {field}: {warning['reason']}"
         assert (warning["place"], warning["field"]) == (place, field)
@@ -209,32 +169,23 @@ def test_a_secondary_value_that_is_wrong_is_left_out_with_a_warning(app: Flask, 
     assert second["creators"] == ["Silva, Ana/Souza, Davi"]
 
 
-REPORTS = {
-    ("LC_ALL", "pt_BR.UTF-8"): """\
-linha 3, Ano: 'ontem' não é uma data como "2009", "2009-07", "2009-07-21" ou "c. 2009"
-linha 4, Título: o campo está faltando; um trabalho precisa de um título
-Aviso: linha 2, ISBN: '12' não é um ISBN como 978-0-306-40615-7; ficou de fora
-tem 2 erros; nada foi alterado""",
-    ("LANGUAGE", "es:en"): """\
-fila 3, Ano: 'ontem' no es una fecha como "2009", "2009-07", "2009-07-21" o "c. 2009"
-fila 4, Título: falta el campo; una obra necesita un título
-Aviso: fila 2, ISBN: '12' no es un ISBN como 978-0-306-40615-7; se omite
-tiene 2 errores; no se cambió nada""",
-}
-
-
-@pytest.mark.parametrize("setting", REPORTS)
+@pytest.mark.parametrize(("variable", "value", "report"), CASES["reports"])
 def test_a_report_is_in_the_language_of_the_user(
-    app: Flask, path: Path, monkeypatch: pytest.MonkeyPatch, setting: tuple[str, str]
+    app: Flask,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
+    report: list[str],
 ) -> None:
     monkeypatch.setenv("LC_ALL", "en_GB.UTF-8")
-    monkeypatch.setenv(*setting)
+    monkeypatch.setenv(variable, value)
     path.write_text("Título;ISBN;Ano\nA;12;2009\nB;;ontem\n;;2009\n", "utf-8")
     outcome = mint(app, path)
     *lines, last = (*outcome.out.splitlines(), *outcome.err.splitlines())
     assert last.startswith(f"Error: {path} ")
     shown = [line.replace(f"{path}, ", "") for line in lines] + [last.partition(f"{path} ")[2]]
-    assert sorted(shown) == sorted(REPORTS[setting].splitlines())
+    assert sorted(shown) == sorted(report)
     path.write_text("Título;Cor\nA;azul\n", "utf-8")
     assert "Cor: a coluna é " in mint(app, path).out or "Cor: la columna es " in mint(app, path).out
     path.write_text("Título\nA\n", "utf-8")
@@ -311,22 +262,10 @@ def test_csl_json_of_zotero_and_of_a_registry_is_imported_and_nothing_is_lost_in
     assert '<p class="ibi-text">It rained.</p>' in ask(app, f"/col/{last.rep}/").text
 
 
-AGAIN = "".join(f"T{number};10.1590/{number}\n" for number in range(9))
-
-
 def test_one_error_is_one_line_that_names_its_place(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, content, said in [
-        (
-            "w.csv",
-            f"title;DOI\n{AGAIN}Again;https://doi.org/10.1590/7\n",
-            "row 11, DOI: another item of this Archive already has ",
-        ),
-        ("w.csv", "title;year\nA;2009\nB;\nA;2009\n", "row 4: this is the same work as in row 2"),
-        ("w.jsonl", '\n{"key": "a\\u0000"}', "line 2, key: the "),
-        ("w.json", r'[{"type": "book", "title": "\ud800"}]', "item 1, title: the "),
-    ]:
+    for name, content, said in CASES["files with one error"]:
         monkeypatch.setattr(importing, "BATCH", 2)
         path = tmp_path / name
         path.write_text(content)
@@ -338,13 +277,7 @@ def test_one_error_is_one_line_that_names_its_place(
 
 
 def test_wrong_options_are_refused(app: Flask) -> None:
-    for words, message in [
-        (["-", "--mint"], "--mint requires a file"),
-        (["w.csv", "--mint", "--map", "titel=A"], "the fields are title, subtitle"),
-        (["w.csv", "--mint", "--map", "title"], "write FIELD=COLUMN"),
-        (["w.json", "--mint", "--map", "title=A"], "for the columns of a CSV file"),
-        (["w.jsonl", "--ignore", "A"], "require --mint"),
-    ]:
+    for words, message in CASES["wrong options"]:
         assert message in command(app, "import", *words).usage
 
 
