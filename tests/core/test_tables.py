@@ -182,6 +182,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "dates.format_date": lambda text: dates.format_date(Fraction(text)),
     "dates.format_decimal": lambda text: dates.format_decimal(Fraction(text)),
     "dates.write": lambda text: dates.format_date(dates.parse_decimal(text)),
+    "description.derive_thesis": lambda: description.derive_dublin_core(
+        description.parse_description("work", load("description.json"))
+    ),
     "description.find_errors": lambda stated: [
         error.field for error in record.find_errors(json.dumps(stated))
     ],

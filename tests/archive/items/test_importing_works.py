@@ -38,42 +38,25 @@ def read_table(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter))
 
 
-TABLE = """\
-Título;Autores;Ano;Resumo[pt-BR];Tipo;ISSN;Código
-Chuva & <outros>?;"Gonçalves, José Antônio; D'Ávila, M. Â.";28/02/1961;"Com ""água"".
-Outro parágrafo.";Artigo;0102-7786;BR-1
-Neve;王, 小明;1962-07;;Livro;;BR-2
-Rain;;1963;;Artigo;;BR-3
-"""
-JSON = b'[{"id": "a", "type": "book", "title": "A"}, {"id": "b", "type": "book", "title": "B"}]'
-JSON_LINES = (
-    b'{"metadata": {"work": {"titles": ["A"]}}, "key": "a"}\n'
-    b'{"metadata": {"work": {"titles": ["B"]}}, "key": "b"}\n'
-)
-
-
-#: The content of a file by its name, the keys and titles of its items, and the first place.
-LIBRARIES: dict[str, tuple[bytes, list[str], list[str], str]] = {
-    "works.jsonl": (JSON_LINES, ["a", "b"], ["A", "B"], "line 1"),
-    "works.json": (JSON, ["works.json:a", "works.json:b"], ["A", "B"], "item 1 (a)"),
-    "works.csv": (
-        TABLE.encode("utf-8-sig"),
-        ["BR-1", "BR-2", "BR-3"],
-        ["Chuva & <outros>?", "Neve", "Rain"],
-        "row 2",
-    ),
-}
+#: Files of works, and what their imports report and store.
+CASES = load("archive/imported_works.json")
 
 
 @pytest.mark.postgresql
-@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize(("name", "text", "keys", "titles", "place"), CASES["libraries"])
 def test_a_library_is_checked_and_imported_and_imported_again(
-    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    app: Flask,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    text: str,
+    keys: list[str],
+    titles: list[str],
+    place: str,
 ) -> None:
-    content, keys, titles, place = LIBRARIES[name]
     monkeypatch.setattr(importing, "WORKS_PER_BATCH", 2)
     path, out, again = tmp_path / name, tmp_path / "new.csv", tmp_path / "again.csv"
-    path.write_bytes(content)
+    path.write_text(text, "utf-8")
     before, count = everything_in(archive_of(app)), len(keys)
     outcome = mint(app, path, "--dry-run", "--identifiers", out)
     assert outcome.data == f"would be added {count}, would be updated 0, would be skipped 0\n"
@@ -120,10 +103,6 @@ def test_an_item_has_what_the_row_says(app: Flask, path: Path) -> None:
     assert re.fullmatch(r"works\.csv:[0-9a-f]{16}", item["key"])
     deposited = archive_of(app).deposit(title="X")
     assert parse_identifier(deposited.rep).prefix == minted[0].prefix
-
-
-#: Tables, and what their imports report.
-CASES = load("archive/imported_works.json")
 
 
 def test_all_errors_are_reported_and_nothing_is_changed(app: Flask, path: Path) -> None:
@@ -211,22 +190,7 @@ def test_a_table_of_theses_is_imported_as_excel_saves_it(
     assert outcome.err.count("\n") == 1
     items = export(archive_of(app))
     works = [item["metadata"]["work"] for item in items]
-    assert works[0] == {
-        "titles": ["Chuvas de verão no Vale do Paraíba"],
-        "creators": [{"name": "Conceição, José Antônio da", "orcid": "0000-0002-1825-0097"}],
-        "contributors": [
-            {"name": "Araújo, Inês", "role": "advisor"},
-            {"name": "Brandão, Luís", "role": "committee member"},
-            {"name": "Melo, Eva", "role": "committee member"},
-        ],
-        "type": "Dissertação de mestrado",
-        "publisher": "INPE",
-        "place": "São José dos Campos",
-        "issued": "2009-04-03",
-        "degree": {"level": "master", "programme": "Meteorologia"},
-        "abstracts": [{"value": 'A "chuva", dia a dia.', "lang": "pt"}],
-        "subjects": ["chuva", "clima"],
-    }
+    assert works[0] == CASES["first thesis"]
     assert [work["issued"] for work in works][-2:] == ["2012-11-30", "2013-02-01"]
     # the table of identifiers has the separator of the table, and no formulas
     rows = [*csv.reader(io.StringIO(path.read_text("utf-8-sig"), newline=""), delimiter=";")]

@@ -66,25 +66,6 @@ def test_each_wrong_value_is_the_only_error_that_is_found() -> None:
         assert again.licence_url == work.licence_url
 
 
-def test_the_dublin_core_of_a_thesis_says_what_dublin_core_can_say() -> None:
-    assert derive_dublin_core(parse_description("work", THESIS)) == {
-        "title": (("Chuva no cerrado", None), ("Rain", "en")),
-        "creator": (("Silva, Ana", None), ("Souza, Davi", None), ("Grupo de Chuva, INPE", None)),
-        "subject": (("rain", "en"),),
-        "description": (("It rains.", "en"),),
-        "publisher": (("INPE", None),),
-        "contributor": (("Lima, Eva", None),),
-        "date": (("2009-07", None),),
-        "type": (("Tese (Doutorado em Meteorologia)", None),),
-        "format": (("171 p.", None),),
-        "relation": (
-            ("https://doi.org/10.1000/182", None),
-            ("info:eu-repo/grantAgreement/EC/FP7/244909", None),
-        ),
-        "rights": (("https://creativecommons.org/licenses/by/4.0/", None),),
-    }
-
-
 def make(**fields: Any) -> Description:
     return parse_description("work", {**TITLE, **fields})
 
