@@ -43,17 +43,11 @@ CASES = load("archive/imported_works.json")
 
 
 @pytest.mark.postgresql
-@pytest.mark.parametrize(("name", "text", "keys", "titles", "place"), CASES["libraries"])
+@pytest.mark.parametrize("library", CASES["libraries"])
 def test_a_library_is_checked_and_imported_and_imported_again(
-    app: Flask,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    text: str,
-    keys: list[str],
-    titles: list[str],
-    place: str,
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: list[Any]
 ) -> None:
+    name, text, keys, titles, place = library
     monkeypatch.setattr(importing, "WORKS_PER_BATCH", 2)
     path, out, again = tmp_path / name, tmp_path / "new.csv", tmp_path / "again.csv"
     path.write_text(text, "utf-8")
@@ -148,15 +142,11 @@ def test_a_secondary_value_that_is_wrong_is_left_out_with_a_warning(app: Flask, 
     assert second["creators"] == ["Silva, Ana/Souza, Davi"]
 
 
-@pytest.mark.parametrize(("variable", "value", "report"), CASES["reports"])
+@pytest.mark.parametrize("case", CASES["reports"])
 def test_a_report_is_in_the_language_of_the_user(
-    app: Flask,
-    path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    variable: str,
-    value: str,
-    report: list[str],
+    app: Flask, path: Path, monkeypatch: pytest.MonkeyPatch, case: list[Any]
 ) -> None:
+    variable, value, report = case
     monkeypatch.setenv("LC_ALL", "en_GB.UTF-8")
     monkeypatch.setenv(variable, value)
     path.write_text("Título;ISBN;Ano\nA;12;2009\nB;;ontem\n;;2009\n", "utf-8")
