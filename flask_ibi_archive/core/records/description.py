@@ -76,8 +76,7 @@ CONTAINED = IN_JOURNALS | {WorkType.CHAPTER, WorkType.CONFERENCE_PAPER, WorkType
 
 def _read_types(table: str) -> dict[str, WorkType]:
     """Return the types by the folded words of a table."""
-    words = values.list_words(table).items()
-    return {values.fold(word): WorkType(type) for word, type in words}
+    return {values.fold(word): WorkType(type) for word, type in values.list_words(table).items()}
 
 
 _TYPES = {values.fold(type.value): type for type in WorkType} | _read_types("types")

@@ -19,15 +19,15 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from ipaddress import ip_network
+from itertools import chain
 from operator import is_not
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import quote
 
 import msgspec
-from babel.dates import get_month_names
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from stdnum import isbn, issn
 from stdnum.iso7064 import mod_11_2, mod_97_10
@@ -673,13 +673,6 @@ _YEAR_LAST = re.compile(rf"(?:([0-9]{{1,2}})[/.-])?([0-9]{{1,2}})[/.-]([0-9]{{4}
 _YEAR_ALONE = re.compile(r"\[?(?:(c|ca|circa)(?:\. ?| )|[c©])?([0-9]{4})(?:[.,]0)?\]?")
 _YEAR = re.compile(r"(?<![0-9])(1[0-9]{3}|20[0-9]{2})(?![0-9])")
 _APPROXIMATE = re.compile(r"(?<!\w)(?:c|ca|circa|cerca de|about|approx)\b|[?~]", re.IGNORECASE)
-#: The numbers of the months by their folded names in the languages of the pages.
-_MONTHS = {
-    fold(name): number
-    for language in ("pt", "es", "en")
-    for width in ("wide", "abbreviated")
-    for number, name in get_month_names(width, locale=language).items()
-}
 #: The words between a day, a month and a year.
 _BETWEEN = frozenset({"de", "del", "do", "of", "o", "st", "nd", "rd", "th"})
 
@@ -718,7 +711,8 @@ def find_date(text: str, order: str = "") -> IssuedDate | None:
             return msgspec.structs.replace(date, text=f"c. {date.text}", is_approximate=True)
         return date
     words = [fold(word) for word in re.findall(r"[0-9]+|[^\W\d_]+", text)]
-    match [_MONTHS.get(word, word) for word in words if word not in _BETWEEN]:
+    months = _list_months()
+    match [months.get(word, word) for word in words if word not in _BETWEEN]:
         case [int(month), str(year)] if re.fullmatch(r"\w+\.?[/-][0-9]{2}", text):  # Excel's
             return _make_date(f"{'20' if year < '30' else '19'}{year}", month)
         case [int(month), str(year)]:
@@ -726,6 +720,19 @@ def find_date(text: str, order: str = "") -> IssuedDate | None:
         case [str(day), int(month), str(year)] | [int(month), str(day), str(year)]:
             return _make_date(year, month, day)
     return None
+
+
+@cache
+def _list_months() -> dict[str, int]:
+    """Return the numbers of the months by their folded names in the languages of the pages."""
+    from babel.dates import get_month_names  # takes long to import
+
+    names = (
+        get_month_names(width, locale=language).items()
+        for language in ("pt", "es", "en")
+        for width in ("wide", "abbreviated")
+    )
+    return {fold(name): number for number, name in chain.from_iterable(names)}
 
 
 def _make_date(year: str, *more: str | int) -> IssuedDate | None:

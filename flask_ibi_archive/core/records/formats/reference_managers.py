@@ -261,8 +261,7 @@ def _describe(work: Work) -> dict[str, Any]:
         "URL": work.url,
     }
     variables = omit_empty(found)
-    custom = _list_custom_fields(work, variables)
-    return variables | ({"custom": custom} if custom else {})
+    return omit_empty(variables, custom=_list_custom_fields(work, variables) or None)
 
 
 def _join_subjects(subjects: list[str]) -> str:
@@ -276,8 +275,7 @@ def _list_custom_fields(work: Work, variables: dict[str, Any]) -> dict[str, Any]
     A field is null if the description does not state what is read.
     """
     stated = format_description(work.stated)
-    data = build_entry("", "", list_values(variables)).data
-    read = data.get("metadata", {}).get("work", {})
+    read = build_entry("", "", list_values(variables)).data["metadata"]["work"]
     with suppress(FieldError):
         read = format_description(parse_work_fields("", read))
     return {name: stated.get(name) for name in WORK_FIELDS if stated.get(name) != read.get(name)}
