@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 from support.commands import ROOT
-from support.documentation import Shell, copy_of_the_clone, read
+from support.documentation import Shell, copy_of_the_clone, need_package_index, read
 from support.loopback import free_ports
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
-
-
-def need_package_index(folder: Path) -> None:
-    """Skip the test if pip can download no package here; CI must be able to."""
-    download = ["pip", "download", "-q", "--no-deps", "-d", str(folder / "wheels"), "blinker"]
-    done = subprocess.run(
-        [sys.executable, "-m", *download], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        assert not os.environ.get("CI"), done.stderr
-        pytest.skip("there is no package index")
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ NOT_EXECUTED = {
     ("howto/production.rst", "sudo"): "needs root; systemd-analyze and nginx check the files",
     ("howto/production.rst", "flask ibi check"): "needs the resolver; tests/archive executes it",
     ("howto/reverse-proxy.rst", "sudo"): "needs root; test_reverse_proxy starts both servers",
-    ("howto/container.rst", "docker"): "needs a Docker daemon",
+    ("howto/container.rst", "docker"): "needs an engine; deployment/test_containers.py",
     ("howto/move.rst", "flask ibi offer"): "needs two servers; archive/moving/test_guide.py",
     ("howto/move.rst", "flask ibi accept"): "needs two servers; archive/moving/test_guide.py",
     ("howto/move.rst", "flask ibi check"): "needs the resolver; tests/archive executes it",
