@@ -16,7 +16,7 @@ import pytest
 from flask import Flask, abort
 from flask.testing import FlaskClient
 from flask_wtf import CSRFProtect
-from itsdangerous import URLSafeTimedSerializer
+from lxml.html import document_fromstring
 from msgspec.structs import replace
 from sqlalchemy import update
 from support.accesses import insert_counts
@@ -33,7 +33,7 @@ from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.joining.registration import store_outcome
 from flask_ibi_archive.archive.librarian import admin_page
 from flask_ibi_archive.core.protocol import inclusion
-from flask_ibi_archive.core.records.record import FileRecord, format_record
+from flask_ibi_archive.core.records.record import FileRecord, Record, Tombstone, format_record
 from flask_ibi_archive.errors import ResolverError
 
 
@@ -61,11 +61,15 @@ class Librarian:
 
 def read_fields(html: str) -> dict[str, str]:
     """Return the values of the fields of a form; a browser sends no box that is not ticked."""
-    form = html[html.index("<form") :]
-    found = re.findall(r'<input(?![^>]*checkbox)[^>]* name="([^"]+)"[^>]* value="([^"]*)"', form)
-    chosen = re.findall(r'<select[^>]* name="([^"]+)".*? value="([^"]+)" selected', form, re.S)
-    texts = re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.S)
-    return dict(found) | dict(chosen) | dict(texts)
+    forms = document_fromstring(html).forms
+    return {name: text.removeprefix("\n") for form in forms for name, text in form.form_values()}
+
+
+def record_of(archive: Archive, item: Any) -> Record:
+    """Return the record of an item."""
+    found = archive.get(item)
+    assert found is not None
+    return found.record
 
 
 @pytest.fixture
@@ -112,9 +116,8 @@ def test_the_registration_is_that_of_the_last_answer(
 def test_damaged_files_are_those_of_the_last_check(
     app: Flask, archive: Archive, librarian: Librarian
 ) -> None:
-    item = archive.get(archive.deposit(title="Rain", files=[("rain.csv", BytesIO(b"1,2"))]))
-    assert item is not None
-    path = Path(str(item.record.files[0].source))
+    item = archive.deposit(title="Rain", files=[("rain.csv", BytesIO(b"1,2"))])
+    path = Path(str(record_of(archive, item).files[0].source))
     content = path.read_bytes()
     path.unlink()
     assert command(app, "verify").status == 1
@@ -262,12 +265,9 @@ def test_an_item_is_withdrawn_with_a_reason(
     fields = {"reason": "An error.", "successor": successor.ibi, "citation": ""}
     assert librarian.send(f"?withdraw={thesis}", **fields).status_code == 303
     librarian.send(f"?withdraw={successor.ibi}", reason="The law.", discard_description="1")
-    items = [archive.get(ibi) for ibi in (thesis, successor)]
-    [old, new] = [item.record for item in items if item is not None]
-    assert old.tombstone is not None
-    assert (old.tombstone.reason, old.tombstone.successor) == ("An error.", successor.ibi)
-    assert old.metadata is not None
-    assert new.metadata is None
+    old, new = record_of(archive, thesis), record_of(archive, successor)
+    assert old.tombstone == Tombstone("An error.", successor=successor.ibi)
+    assert (old.metadata is None, new.metadata is None) == (False, True)
     # items that have no form say why
     assert "This item was removed" in librarian.get(f"?withdraw={thesis}", 410)
     for text in (rep(9), "x", archive.served().service_ibi):
@@ -275,12 +275,11 @@ def test_an_item_is_withdrawn_with_a_reason(
 
 
 def test_a_form_without_the_token_of_the_session_changes_nothing(
-    app: Flask, archive: Archive, librarian: Librarian, thesis: str
+    app: Flask, librarian: Librarian, thesis: str
 ) -> None:
     path = f"?withdraw={thesis}"
     other = read_fields(Librarian(app.test_client()).get(path))["ibi_token"]
-    serializer = URLSafeTimedSerializer(list(archive.config.secret_keys), salt="ibi_form")
-    for token in ("", "x", other, str(serializer.dumps("x"))):
+    for token in ("", "é", other):
         response = librarian.send(path, ibi_token=token, reason="An error.")
         assert response.status_code == 422
         assert "Send it again." in response.text
@@ -321,14 +320,8 @@ def test_a_thesis_is_deposited_with_its_files_in_one_form(
     archive: Archive, librarian: Librarian
 ) -> None:
     page = librarian.get("?new=doctoral+thesis")
-    first = re.findall(r'name="(\w+)"', page.partition("<details")[0])
-    assert first[first.index("title") :][:5] == [
-        "title",
-        "subtitle",
-        "creators",
-        "institution",
-        "programme",
-    ]
+    first = " ".join(re.findall(r'name="(\w+)"', page.partition("<details")[0]))
+    assert "type title subtitle creators institution programme" in first
     fields = {
         "title": "Chuva na Amazônia",
         "creators": "Silva, Ana (0000-0002-1825-0097)\r\nSouza, Davi",
@@ -348,10 +341,8 @@ def test_a_thesis_is_deposited_with_its_files_in_one_form(
     assert "The item was saved" in librarian.get(response.location.removeprefix("/care"))
     [item] = archive.find("chuva")
     work = format_record(item.record)["metadata"]["work"]
-    assert work["creators"] == [
-        {"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"},
-        "Souza, Davi",
-    ]
+    ana = {"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"}
+    assert work["creators"] == [ana, "Souza, Davi"]
     assert work["type"] == "doctoral thesis"
     assert work["degree"] == {"institution": "INPE", "defended": "2019-03-05"}
     assert work["contributors"] == [{"name": "Costa, Eva", "role": "advisor"}]
@@ -418,11 +409,9 @@ def test_an_edit_keeps_what_the_form_does_not_change(
     archive: Archive, librarian: Librarian
 ) -> None:
     ibi = archive.deposit(metadata={"work": RICH}, same_as=["doi:10.1000/1"]).ibi
-    item = archive.get(ibi)
-    assert item is not None
-    before = item.record
+    before = fields_of(archive, ibi)
     assert librarian.send(f"?edit={ibi}").status_code == 303
-    assert fields_of(archive, ibi) == format_record(replace(before, timestamp=None))
+    assert fields_of(archive, ibi) == before
     fields = {
         "creators": "INPE\nSilva, Ana\nSouza, Davi",
         "advisors": "",
@@ -439,12 +428,9 @@ def test_an_edit_keeps_what_the_form_does_not_change(
     fields[notes[1]] = fields.pop("notes~1")
     assert librarian.send(f"?edit={ibi}", **fields).status_code == 303
     after = fields_of(archive, ibi)
+    chuva = {"value": "A chuva", "lang": "pt", "kind": "translated"}
     expected = RICH | {
-        "titles": [
-            "Rain",
-            {"value": "A chuva", "lang": "pt", "kind": "translated"},
-            {"value": "R", "kind": "other"},
-        ],
+        "titles": ["Rain", chuva, {"value": "R", "kind": "other"}],
         "creators": [RICH["creators"][1], RICH["creators"][0], "Souza, Davi"],
         "contributors": RICH["contributors"][:1],
         "subjects": [*RICH["subjects"], "ice"],
@@ -455,9 +441,7 @@ def test_an_edit_keeps_what_the_form_does_not_change(
         "publisher": "INPE",
     }
     work = after["metadata"]["work"]
-    assert {name: work[name] for name in expected if name != "related"} == {
-        name: expected[name] for name in expected if name != "related"
-    }
+    assert {name: work[name] for name in expected} == {**expected, "related": work["related"]}
     assert after["same_as"] == ["doi:10.1000/1", "hdl:20.500.12345/678"]
 
 
@@ -488,9 +472,7 @@ def test_a_person_whose_name_is_written_otherwise_keeps_what_the_line_does_not_s
 
 def fields_of(archive: Archive, ibi: str) -> dict[str, Any]:
     """Return the JSON of the record of an item without its timestamp."""
-    item = archive.get(ibi)
-    assert item is not None
-    return format_record(replace(item.record, timestamp=None))
+    return format_record(replace(record_of(archive, ibi), timestamp=None))
 
 
 def test_the_form_fits_dublin_core_and_refuses_what_would_be_lost(
@@ -498,9 +480,8 @@ def test_the_form_fits_dublin_core_and_refuses_what_would_be_lost(
 ) -> None:
     plain = archive.deposit(title="Rain", creators=["Silva, Ana"]).ibi
     assert librarian.send(f"?edit={plain}", title="Fog").status_code == 303
-    assert fields_of(archive, plain)["metadata"] == {
-        "dc": {"title": ["Fog"], "creator": ["Silva, Ana"]}
-    }
+    dc = {"title": ["Fog"], "creator": ["Silva, Ana"]}
+    assert fields_of(archive, plain)["metadata"] == {"dc": dc}
     assert librarian.send(f"?edit={plain}", issued="2019").status_code == 303
     assert fields_of(archive, plain)["metadata"]["work"]["issued"] == "2019"
 
@@ -527,16 +508,12 @@ def test_files_are_added_replaced_and_removed(archive: Archive, librarian: Libra
     uploads = [(BytesIO(b"new"), "a.pdf"), (BytesIO(b"4"), "d.png")]
     response = librarian.send(f"?files={ibi}", files=uploads, remove=["c.txt"])
     assert response.status_code == 303
-    item = archive.get(ibi)
-    assert item is not None
-    assert {file.path: Path(str(file.source)).read_bytes() for file in item.record.files} == {
-        "a.pdf": b"new",
-        "b.csv": b"2",
-        "d.png": b"4",
-    }
-    assert item.record.target_path == "a.pdf"
+    record = record_of(archive, ibi)
+    contents = {file.path: Path(str(file.source)).read_bytes() for file in record.files}
+    assert contents == {"a.pdf": b"new", "b.csv": b"2", "d.png": b"4"}
+    assert record.target_path == "a.pdf"
     assert librarian.send(f"?files={ibi}", target="d.png", remove=["a.pdf"]).status_code == 303
-    assert archive.get(ibi).record.target_path == "d.png"  # type: ignore[union-attr]
+    assert record_of(archive, ibi).target_path == "d.png"
     wrong = [(BytesIO(b"5"), "x.csv"), (BytesIO(b"6"), "x.csv")]
     response = librarian.send(f"?files={ibi}", files=wrong)
     assert response.status_code == 422
@@ -628,7 +605,7 @@ def test_files_are_checked_now_unless_they_are_too_many(
     assert "have not been checked" in librarian.section("Damaged files")
     assert librarian.send("", check_files="0").status_code == 303
     assert "0 files are damaged." in librarian.section("Damaged files")
-    Path(str(archive.get(ibi).record.files[0].source)).unlink()  # type: ignore[union-attr]
+    Path(str(record_of(archive, ibi).files[0].source)).unlink()
     monkeypatch.setattr(module, "CHECK_SECONDS", -1)
     response = librarian.send("", check_files="0")
     page = librarian.section("Damaged files", response.location.removeprefix("/care"))

