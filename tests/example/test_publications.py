@@ -210,7 +210,7 @@ def test_a_complete_description_is_kept_shown_and_harvested(
         "Como chove.",
         "Vale Foundation",
         "CC BY 4.0",
-        "doi:10.5281/zenodo.12",
+        "https://doi.org/10.5281/zenodo.12",
     ):
         assert text in page, text
     form = ana.get(f"/publications/{thesis.id}/edition")
