@@ -12,7 +12,6 @@ from support.stores import rep_of
 from support.vectors import load
 
 from flask_ibi_archive.core.records.description import (
-    WORK_FIELDS,
     Description,
     Name,
     Organisation,
@@ -44,11 +43,6 @@ def test_a_written_description_is_read_as_the_same_description(data: dict[str, A
     assert [*written["metadata"]] == ["work"]
     assert parse_record(written) == record
     assert not find_errors(json.dumps(written))
-
-
-def test_each_field_of_the_json_object_is_described_by_a_field_of_the_class() -> None:
-    described = {field.replace("licence", "licence_url") for field in WORK_FIELDS}
-    assert described | {"type_text"} == {*Description.__struct_fields__}
 
 
 def test_a_thesis_is_written_as_it_was_given() -> None:

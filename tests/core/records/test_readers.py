@@ -46,12 +46,6 @@ def test_columns_are_named_and_left_out_by_options() -> None:
     }
 
 
-def test_a_table_without_titles_is_refused() -> None:
-    for lines in ([], ["\n"], ["autor,ano\n", "A,1\n"]):
-        with pytest.raises(FieldError):
-            read_csv(lines)
-
-
 # --- CSL-JSON and JSON Lines ---------------------------------------------------------------------
 
 

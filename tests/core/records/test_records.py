@@ -235,6 +235,3 @@ def test_a_tombstone_is_written_as_it_was_read() -> None:
         assert format_record(record) == {**DELETED, "tombstone": stated}
     capitals = parse_record({**DELETED, "tombstone": {"reason": "x", "successor": B.upper()}})
     assert capitals.tombstone == Tombstone("x", None, B)
-
-
-# --- Dublin Core ---------------------------------------------------------------------------------
