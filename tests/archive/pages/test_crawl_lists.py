@@ -47,20 +47,9 @@ NEWEST = (9, 5, 4, 3, 2, 1, 0)
 
 def catalogue() -> Shelf:
     """Return a catalogue with the same items."""
-    return Shelf(
-        *(
-            CatalogueRecord(
-                rep=one.rep,
-                timestamp=one.timestamp,
-                state=one.state,
-                metadata=one.metadata,
-                access=one.access,
-                content_type=one.content_type,
-                **({"tombstone": one.tombstone} if one.tombstone else {}),
-            )
-            for one in map(parse_record, RECORDS)
-        )
-    )
+    names = ("rep", "timestamp", "state", "metadata", "access", "content_type", "tombstone")
+    read = [{name: getattr(one, name) for name in names} for one in map(parse_record, RECORDS)]
+    return Shelf(*(CatalogueRecord(**{k: v for k, v in one.items() if v}) for one in read))
 
 
 @pytest.fixture(params=["tables of the package", "catalogue of a host"])

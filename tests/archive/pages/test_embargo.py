@@ -123,9 +123,9 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
             assert bool(urls) == (not is_hidden)
 
 
-def test_an_embargo_ends_by_itself_at_midnight_utc(
-    site: tuple[Flask, Clock],
-) -> None:
+def test_an_embargo_ends_by_itself_at_midnight_utc(site: tuple[Flask, Clock]) -> None:
+    app, clock = site
+    ibi = next(ibi for ibi, (rule, embargo) in ITEMS.items() if (rule, embargo) == (0, 1))
     for moment, status in [
         ("2027-02-28T23:59:59+00:00", 403),
         ("2027-03-01T00:00:00+00:00", 200),
@@ -133,9 +133,7 @@ def test_an_embargo_ends_by_itself_at_midnight_utc(
         ("2027-02-28T21:00:00-03:00", 200),
         ("9999-12-30T00:00:00+00:00", 200),
     ]:
-        app, clock = site
         clock.now = datetime.fromisoformat(moment)
-        ibi = next(ibi for ibi, (rule, embargo) in ITEMS.items() if (rule, embargo) == (0, 1))
         assert ask(app, f"/col/{ibi}/doc/report.pdf").status == status
         pairs = ask_urls(app, ibi)
         assert pairs["contenttype"] == (("Data",) if status == 200 else ("Metadata",))
@@ -150,12 +148,10 @@ def test_an_embargo_closes_ranges_titles_metadata_and_accesses(site: tuple[Flask
             answer = ask(app, f"/col/{rep(1)}/doc/report.pdf", method, headers)
             assert (answer.status, "ETag" in answer.headers) == (403, False)
     # the name of a file is a title only after the embargo
-    app, clock = site
     for day, is_shown in ((28, False), (1, True)):
         clock.now = noon(date(2027, 2 if day == 28 else 3, day))
         assert ("<h1>report.pdf" in ask(app, f"/col/{UNTITLED}/").text) == is_shown
     # metadata that are an item have their own embargo
-    app, clock = site
     clock.now = noon(date(2027, 2, 28))
     # the reader of a closed item gets its metadata, unless they are closed themselves
     assert ask_urls(app, WITH_METADATA)["url"][0].endswith(f"/col/{METADATA}/doc/report.pdf")
@@ -166,7 +162,6 @@ def test_an_embargo_closes_ranges_titles_metadata_and_accesses(site: tuple[Flask
     assert ask_urls(app, WITH_METADATA)["url"][0].endswith(f"/col/{WITH_METADATA}/doc/report.pdf")
     assert ask(app, f"/col/{WITH_CLOSED}/metadata").status == 302
     # accesses to files count from the first day
-    app, clock = site
     url = f"http://mtc-m16c.sid.inpe.br/col/{rep(1)}/doc/report.pdf"
     outcomes = []
     for day in (date(2027, 2, 28), DAY):

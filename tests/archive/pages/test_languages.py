@@ -46,13 +46,10 @@ def test_the_url_precedes_the_cookie_and_the_browser(web: Flask) -> None:
         answer = ask(
             web, f"/col/{REPORT}/files{target}", headers={"Accept-Language": "pt-BR", **headers}
         )
-        found = answer.headers.getlist("Set-Cookie")
-        if cookie is None:
-            assert found == []
-        elif cookie == "":
-            assert "Max-Age=0" in found[0]
-        else:
-            assert found == [f"ibi_language={cookie}; HttpOnly; Path=/; SameSite=Lax"]
+        found = "".join(answer.headers.getlist("Set-Cookie"))
+        assert ("Max-Age=0" in found) == (cookie == "")
+        kept = f"ibi_language={cookie}; HttpOnly; Path=/; SameSite=Lax"
+        assert cookie == "" or found == (kept if cookie else "")
 
 
 def links_of(text: str) -> dict[str, str]:
@@ -66,16 +63,12 @@ def test_the_switch_keeps_the_address_and_marks_the_current_language(web: Flask)
     # the switch keeps the address and the query
     for target, kept in [
         (f"/col/{REPORT}/?lang=pt", f"/col/{REPORT}/?"),
-        (f"/col/{REPORT}/statistics?by=day&lang=x&until=2026", None),
+        (f"/col/{REPORT}/statistics?by=day&lang=x&a=b", f"/col/{REPORT}/statistics?by=day&a=b&"),
         ("/col/x%FF/y/?a=%FF&b=<&c", "/col/x%FF/y/?a=%FF&b=%3C&c&"),
     ]:
         text = ask(web, target).text
         links = links_of(text)
         assert tuple(sorted(links)) == LANGUAGES
-        if kept is None:
-            path, _, query = target.partition("?")
-            rest = [pair for pair in query.split("&") if not pair.startswith("lang=")]
-            kept = f"{path}?{'&'.join(rest)}&"
         for language, link in links.items():
             assert link == f"{kept}lang={language}"
             assert ask(web, link).headers["Content-Language"] == language

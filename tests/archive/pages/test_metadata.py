@@ -104,33 +104,22 @@ def test_known_formats_are_the_same_in_url_lists_and_others_not_found(web: Flask
     # an unknown format is not found
     for choice in ["marc", "oai_dc2", "oai_dc) GetTranslation(pt", "%ff", "日本"]:
         for ibi in [REPORT, WITH_METADATA, URL_METADATA]:
-            for target in (
-                f"/col/{ibi}/metadata?choice={choice}",
-                f"/col/{ibi}/metadata?choice={choice}&x",
-            ):
-                answer = ask(web, target.encode("latin-1" if choice == "\xff" else "utf-8"))
-                assert answer.status == 404
-                assert "no metadata in this format" in answer.text
-                assert f"/col/{ibi}/" in answer.text
+            answer = ask(web, f"/col/{ibi}/metadata?choice={choice}&x".encode())
+            assert answer.status == 404
+            assert "no metadata in this format" in answer.text
+            assert f"/col/{ibi}/" in answer.text
     # the url list and the page have the same metadata
     for ibi in [REPORT, PORTUGUESE, NEW, URL_METADATA, WITH_METADATA, METADATA]:
         for verbs in ["GetMetadata", "GetMetadata(oai_dc)"]:
-            url = next(
-                (
-                    words[0]
-                    for name, words in ask_urls(web, ibi, verbs).items()
-                    if name.startswith("url.")
-                ),
-                None,
-            )
+            pairs = ask_urls(web, ibi, verbs).items()
+            urls = [words[0] for name, words in pairs if name.startswith("url.")]
             choice = "?choice=oai_dc" if "oai" in verbs else ""
             answer = ask(web, f"/col/{ibi}/metadata{choice}")
-            if url is None:
-                assert answer.status == 404
-            elif answer.status == 302:
-                assert answer.headers["Location"] == url
+            if answer.status == 302:
+                assert answer.headers["Location"] == urls[0]
             else:
-                assert follow(web, url).body == answer.body
+                assert answer.status == (200 if urls else 404)
+                assert [follow(web, url).body for url in urls[:1]] in ([], [answer.body])
 
 
 def leads_to(app: Flask, target: str, **options: Any) -> list[str]:

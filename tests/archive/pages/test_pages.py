@@ -59,11 +59,9 @@ PAGES = [
 @pytest.mark.slow
 def test_every_page_is_well_formed_and_completely_translated(web: Flask, tmp_path: Path) -> None:
     for rest, ibi, status, remote in PAGES:
-        options = {"remote": remote} if remote else {}
-        page = see(web, f"/col/{ibi}/{rest}", status, "pt", **options)
+        page = see(web, f"/col/{ibi}/{rest}", status, "pt", remote=remote or OUTSIDE)
         assert page.html == {"lang": "pt"}
-        if status != 200:  # an error page has advice or links
-            assert page.links or page.text("p")
+        if status != 200:  # an error page has links that work
             here = [link for link in page.links if link.startswith((HOST, "/"))]
             assert {follow(web, link).status for link in here} <= {200, 302}, (ibi, rest)
     # no page has text without a translation
