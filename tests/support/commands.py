@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import click
 from click.testing import CliRunner
@@ -108,12 +107,6 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
         "FLASK_IBI_FILES_FOLDER": str(folder / "files"),
         **more,
     }
-
-
-def example_app(folder: Path) -> Flask:
-    """Return the example app with its database and files in a folder, to run commands quickly."""
-    with patch.dict(os.environ, environment(folder), clear=True):
-        return ScriptInfo(str(ROOT / "example_app")).load_app()
 
 
 def process(

@@ -1,4 +1,4 @@
-"""Fixtures: apps with the shelf (items of every kind), the example app, Archives, a browser."""
+"""Fixtures: apps with the shelf (items of every kind), Archives, a browser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from flask import Flask
 
 from support.archives import FAR_SERVICE, archive_of, close, import_records, make_app
-from support.commands import ROOT, command, example_app
+from support.commands import command
 from support.databases import new_database
 from support.web import shelf
 
@@ -124,22 +124,3 @@ def report(tmp_path: Path) -> Path:
     path = tmp_path / "report.pdf"
     path.write_bytes(b"%PDF-1.4 report")
     return path
-
-
-@pytest.fixture(scope="session")
-def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an example app with items, which no test may change."""
-    folder = tmp_path_factory.mktemp("filled")
-    app = example_app(folder)
-    assert command(app, "init").lines == ["sid.inpe.br/mtc-m18@80/2008/03.17.15.17"]
-    imported = command(app, "import", ROOT / "example_app/records/items.jsonl")
-    assert imported.data == "added 9, updated 0, skipped 0\n"
-    close(app)
-    return folder
-
-
-@pytest.fixture
-def example(filled_once: Path, tmp_path: Path) -> Path:
-    """A copy of the folder of the example app for one test."""
-    shutil.copytree(filled_once, tmp_path, dirs_exist_ok=True)
-    return tmp_path

@@ -26,9 +26,7 @@ from support.web import (
     source,
 )
 
-PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
-
-
+PROXY = "10.0.0.1"
 FILE = "doc/report.pdf"
 
 
@@ -116,24 +114,20 @@ OTHER_HEADERS = ["Forwarded", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Cli
 
 
 def test_x_forwarded_for_of_trusted_proxies_names_the_user(web_with: Callable[..., Flask]) -> None:
-    for proxies, claim, remote, status in [
+    for proxies, claim, remote, expected in [
         # without trusted proxies, the header is ignored
         ((), INSIDE, OUTSIDE, 403),
         (("10.0.0.0/8",), INSIDE, PROXY, 200),
-        (("10.0.0.0/8",), INSIDE, OUTSIDE, 403),
-        (("10.0.0.0/8",), f"{INSIDE}, {OUTSIDE}, {FAR_PROXY}", PROXY, 403),
         # a rule that allows the proxy does not allow unknown users
         (("150.163.9.0/24",), f"{OUTSIDE}, unknown", "150.163.9.9", 403),
     ]:
         app = web_with(IBI_TRUSTED_PROXIES=[*proxies])
         headers = {"X-Forwarded-For": claim}
-        assert ask(app, f"/col/{CLOSED}/{FILE}", headers=headers, remote=remote).status == status
-        for name in OTHER_HEADERS if proxies else ():
-            for value in (INSIDE, f"for={INSIDE}"):
-                assert (
-                    ask(app, f"/col/{CLOSED}/{FILE}", headers={name: value}, remote=PROXY).status
-                    == 403
-                )
+        assert ask(app, f"/col/{CLOSED}/{FILE}", headers=headers, remote=remote).status == expected
+    app = web_with(IBI_TRUSTED_PROXIES=["10.0.0.0/8"])
+    for name in OTHER_HEADERS:
+        headers = {name: f"for={INSIDE}" if name == "Forwarded" else INSIDE}
+        assert ask(app, f"/col/{CLOSED}/{FILE}", headers=headers, remote=PROXY).status == 403
 
 
 def test_an_unknown_user_is_outside_the_networks_of_every_rule(

@@ -48,20 +48,6 @@ def test_commands_that_mint_warn_of_a_private_address(
         assert outcome.err.count("Warning") == is_private
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
-        ({"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'"),
-        ({"IBI_GRANULARITY": "60", "IBI_MINT_MAX_WAIT": 0}, "IBI_MINT_MAX_WAIT allows only 0 s"),
-    ],
-)
-def test_mint_names_wrong_settings(new_app: NewApp, settings: dict[str, Any], message: str) -> None:
-    app = new_app(**settings)
-    command(app, "init")
-    assert message in command(app, "mint", "-n", 5).error
-
-
 def test_mint_prints_both_forms_and_names_the_persistent_urls(new_app: NewApp) -> None:
     app = new_app(IBI_PERSISTENT_URL_BASE="https://urlib.example")
     command(app, "init")

@@ -20,6 +20,14 @@ from support.loopback import PATIENCE
 RECORDS = "example_app/records/items.jsonl"
 
 
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """The folder of an example app with items."""
+    for words in (("init",), ("import", RECORDS)):
+        assert process(tmp_path, "ibi", *words).status == 0
+    return tmp_path
+
+
 @pytest.mark.slow
 def test_an_export_can_be_imported_through_pipes(example: Path) -> None:
     # a value of digits in the environment is read as a number or, if a text is needed, as a text
