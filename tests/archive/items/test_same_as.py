@@ -187,8 +187,10 @@ def test_the_pages_of_an_item_show_them(app: Flask) -> None:
         page = ask(app, f"/col/{A}/")
         assert page.status == status
         assert "The same item in other systems" in page.text
-        for text in (DOI, HANDLE, ARK):
-            assert f'<a href="{parse_foreign(text).url}">{text}</a>' in page.text
+        # the landing page calls the first DOI that of the work
+        doi = DOI.removeprefix("doi:") if status == 200 else DOI
+        for text, shown in ((DOI, doi), (HANDLE, HANDLE), (ARK, ARK)):
+            assert f'<a href="{parse_foreign(text).url}">{shown}</a>' in page.text
         for text in (URN, ADDRESS):
             assert f"<code>{text}</code>" in page.text
 
