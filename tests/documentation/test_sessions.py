@@ -27,6 +27,7 @@ ELSEWHERE = {
     "howto/leave-another-system.rst": "documentation/test_leaving.py",
     "hosts.rst": "installed_hosts/ckan_site/test_site.py",
     "document-registry.rst": "resolver/registry_2008/test_documentation.py",
+    "howto/failover.rst": "deployment/test_failover.py",
     "howto/claims.rst": "resolver/test_claims_commands.py",  # with several servers
 }
 #: Commands that no session executes: the page and the beginning of the command, with the reason.
