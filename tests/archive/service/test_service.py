@@ -323,7 +323,7 @@ def test_an_app_can_replace_the_service_with_a_route_for_its_address(
     assert ask(app, other).body == b"confirmation yes"
 
 
-FOLDERS = sorted((FOLDER / "archive").iterdir())
+FOLDERS = sorted(path.parent for path in (FOLDER / "archive").glob("*/case.json"))
 
 
 @pytest.mark.rule("R4-10", "R4-15", "R72-04", "R72-14", "R72-22", "R72-23", "R72-24")
