@@ -1,11 +1,11 @@
-"""Claims: what an Archive says it holds, as lines of text in signed pages (federation, CL-1, CL-3).
+"""Claims: the items that an Archive says it has, as lines of signed pages (federation CL-1, CL-3).
 
 ::
 
     item 17 ibi {rep dpi.inpe.br/banon/1999/01.09.22.14 ibip 8JMKD3MGP8W/34PGRBS} state Original ...
     item 18 state Unclaimed
 
-A page begins with lines about itself and ends with its signature::
+A page begins with lines about the page, and ends with the signature of the page::
 
     archive dpi.inpe.br/banon/1999/01.09.22.14
     epoch 5f2c9a1704b6d8e3
@@ -19,8 +19,8 @@ A page begins with lines about itself and ends with its signature::
 
 The signature is that of Ed25519 (RFC 8032) over all bytes before its line, in base64.
 
-DOIs and Handles may contain any character. In a claim they are percent-encoded, "%" too. All other
-names are words already.
+DOIs and Handles may contain any character. In a claim, all special characters of such a name are
+percent-encoded, also "%". All other names contain no special characters.
 """
 
 from __future__ import annotations
@@ -60,15 +60,16 @@ _WORD_CHARACTERS = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What an Archive says about an item.
+    """The statement of an Archive that it holds an item, or no longer holds it.
 
     :param item: a text that stands for the item within an epoch.
     :param rep: the identifier in the form of a repository name. None if the item has none.
     :param ibip: the identifier in the short form. None if the item has none.
-    :param state: None if the item is no longer claimed. Then there is nothing else.
+    :param state: the state of the item. None if the Archive no longer claims the item; then all
+        later attributes are empty.
     :param timestamp: the time of the last change, such as ``2009-07-21T13:23:45Z``.
-    :param original_archive: the service IBI of the Archive that has the Original, of a Copy and of
-        a Deleted item that was moved.
+    :param original_archive: for a Copy, and for a Deleted item that was moved: the service IBI of
+        the Archive that has the Original.
     :param aliases: further identifiers, of this system or of others, and former addresses, in
         canonical spelling.
     """
@@ -83,7 +84,7 @@ class Claim:
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """The rep and the ibip, as far as they exist."""
+        """The rep, then the ibip, without None."""
         return tuple(filter(None, (self.rep, self.ibip)))
 
 
@@ -92,13 +93,14 @@ class Page:
     """A part of the list of changes of an Archive.
 
     :param archive: the service IBI of the Archive.
-    :param epoch: names one reading of the list from its beginning.
+    :param epoch: a random text that the Archive chooses when somebody begins to read the list. All
+        positions of this reading contain the epoch.
     :param after: the position after which the page begins; "" at the beginning.
-    :param position: the position with which the next page is asked for.
-    :param more: whether there are further claims.
+    :param position: the position at the end of the page. A reader asks for the next page with it.
+    :param more: whether there are further claims after the page.
     :param time: when the page was made, such as ``2026-03-01T12:00:00Z``.
-    :param hidden: the prefixes of the identifiers of hidden items.
-    :param claims: the claims, each one line (:func:`parse_claim`).
+    :param hidden: the prefixes of the identifiers of items that the Archive does not show.
+    :param claims: one line for each claim, not parsed; see :func:`parse_claim`.
     """
 
     archive: str
@@ -128,8 +130,8 @@ def format_claim(claim: Claim) -> str:
 def parse_claim(line: str) -> Claim:
     """Parse a claim. Pairs with unknown names are ignored.
 
-    :raises PeerProtocolError: if the line claims something that is malformed or contradicts itself.
-        The message names the wrong pair.
+    :raises PeerProtocolError: if a pair is malformed, or if two pairs contradict each other. The
+        message names the wrong pair.
     """
     pairs = _parse_pairs(line.encode())
     item = _read_word(pairs, "item")
@@ -178,7 +180,9 @@ def parse_claim(line: str) -> Claim:
 
 
 def fold_name(name: str) -> str:
-    """Return the form in which names are compared: equal names have the same one.
+    """Return a name in the spelling in which names are compared.
+
+    The result is the same for all spellings of one identifier or alias.
 
     :raises PeerProtocolError: if the text is neither an identifier nor an alias, or is too long.
     """
@@ -222,7 +226,7 @@ def format_page(page: Page, key: Ed25519PrivateKey) -> bytes:
 
 
 def parse_page(body: bytes, key: Ed25519PublicKey) -> Page:
-    """Return the page in a text, after its signature was checked.
+    """Check the signature of a page, and parse the page.
 
     The claims are not parsed, because a malformed claim does not make the others invalid.
 
@@ -266,9 +270,9 @@ def format_key(archive: str, key: Ed25519PublicKey) -> str:
 
 
 def parse_key(text: bytes | str, archive: str) -> Ed25519PublicKey:
-    """Return the public key that :func:`format_key` has written.
+    """Parse the text of :func:`format_key`, and return the public key.
 
-    :param archive: the service IBI of the Archive, which the text must name.
+    :param archive: the service IBI of the Archive that the text must name.
     :raises PeerProtocolError: if the text is malformed or names another Archive.
     """
     pairs = _parse_pairs(text.encode() if isinstance(text, str) else text)

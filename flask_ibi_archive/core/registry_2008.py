@@ -83,9 +83,9 @@ class MetadataLocation:
 class DocumentLocation:
     """The places where an actor has a document, its metadata and its other editions.
 
-    A location has at least one of the document's URL and the URL of metadata ([P] 4.4, note 3).
+    A location contains the URL of the document, the URL of metadata, or both ([P] 4.4, note 3).
 
-    :param updated_at: the date of the last change of the document, in UTC. None without a URL.
+    :param updated_at: the date of the last change of the document, in UTC. None if ``url`` is None.
     :param metadata: the metadata, in the order of the request.
     """
 
@@ -113,10 +113,10 @@ class DocumentRegistration:
 
 
 class RegistryAnswer(NamedTuple):
-    """An answer: the named element with its text, and the full record of a document.
+    """An answer: one XML element with its text, and the full record of a document, if requested.
 
     :param element: ``actorID``, ``documentID``, ``confirmation`` or ``error``.
-    :param record: the registration of the document, then the copies in the order of registration.
+    :param record: the registration of the document, then those of the copies, the oldest first.
     """
 
     element: str
@@ -128,13 +128,16 @@ class RegistryAnswer(NamedTuple):
 
 
 def _parse_url(text: str) -> str:
-    """Return an http or https URL in ASCII; the path and the query may be an IRI."""
+    """Check an http or https URL, and percent-encode all characters that are not ASCII.
+
+    Such characters are allowed only after the host.
+    """
     hosts.check_url(text)
     return encode_word(text)
 
 
 def _parse_date(text: str) -> datetime:
-    """Return a date in UTC, without the fraction of the second."""
+    """Parse a date, and return it in UTC, without the fraction of the second."""
     try:
         without_fraction = _FRACTION.sub("", text, count=1)
         local = datetime.strptime(_HOURS.sub(r"\g<0>00", without_fraction), _DATE_FORMAT)
@@ -193,9 +196,10 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def parse_registry_request(arguments: Sequence[tuple[str, str]]) -> tuple[str, dict[str, Any]]:
-    """Return the verb of a request, and the values of its arguments by parameter.
+    """Parse a request; return the verb, and the values of the arguments by parameter.
 
-    The parameter ``location`` of RegisterDocument is a :class:`DocumentLocation`.
+    The parameters are those of the operations in resolver/registry_2008/operations.py. The
+    parameter ``location`` of RegisterDocument is a :class:`DocumentLocation`.
 
     :param arguments: the decoded names and values in the order of the request. Arguments after a
         metadataURL belong to this URL. Empty values, which forms send, count as missing.
@@ -255,7 +259,11 @@ def _check_host(host: str) -> None:
 
 
 def _build_location(values: dict[str, Any], metadata: list[dict[str, Any]]) -> DocumentLocation:
-    """Return the location in the values of RegisterDocument, and remove its parts from them."""
+    """Build the location of RegisterDocument, and remove the values that it contains.
+
+    :param values: the values of the request by parameter; this dictionary is changed.
+    :param metadata: the values for each metadataURL.
+    """
     names = ("url", "updated_at", "previous_edition_url", "next_edition_url")
     parts = {name: values.pop(name, None) for name in names}
     if (parts["url"] is None) != (parts["updated_at"] is None):
@@ -275,8 +283,8 @@ def _build_location(values: dict[str, Any], metadata: list[dict[str, Any]]) -> D
 def format_registry_answer(answer: RegistryAnswer) -> bytes:
     """Return the XML document of an answer, in UTF-8.
 
-    Each registration of a record has the lines of [P] 4.7 in their order. As there, a copy has no
-    originalDocument.
+    For a record, the lines of each registration are in the order of [P] 4.7. As in [P] 4.7, a copy
+    has no line originalDocument.
     """
     root = ElementTree.Element("registry")
     _add(root, **{answer.element: answer.text})

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from flask_ibi_archive.core.protocol.hosts import extract_host
+from flask_ibi_archive.core.protocol.inclusion import RESOLVER_SERVICE_IBI
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.config import (
     SharedConfig,
@@ -24,8 +25,6 @@ from flask_ibi_archive.server.config import (
     setting,
 )
 
-#: The IBI of the resolver service in the standard's examples ([R] 5.2).
-SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 #: The finest step of the dates in the identifiers of the document registry, in seconds.
 MINT_GRANULARITY = Fraction(1, 1000)
 #: The port in these identifiers, which the identifiers of Archives at the same host do not have.
@@ -61,7 +60,7 @@ class ResolverConfig(SharedConfig):
     database_uri: str = resolver_setting(
         parse_text, "sqlite:///{instance_path}/ibi_resolver.sqlite", is_secret=True
     )
-    service_ibi: str = resolver_setting(parse_service_ibi, SERVICE_IBI)
+    service_ibi: str = resolver_setting(parse_service_ibi, RESOLVER_SERVICE_IBI)
     archive_timeout: float = resolver_setting(parse_timeout, 5)
     deadline: float = resolver_setting(parse_timeout, 10)
     max_answer: int = resolver_setting(parse_count, 65536)

@@ -27,7 +27,7 @@ from flask_ibi_archive.core.identifiers import grammar
 from flask_ibi_archive.core.identifiers.dates import parse_granularity
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import hosts
-from flask_ibi_archive.core.protocol.inclusion import is_email, is_key
+from flask_ibi_archive.core.protocol.inclusion import RESOLVER_URL, is_email, is_key
 from flask_ibi_archive.core.protocol.relations import RelationPattern, parse_relation_pattern
 from flask_ibi_archive.errors import ConfigError
 
@@ -543,7 +543,7 @@ class ArchiveConfig(SharedConfig):
     local_resolution: bool = setting(parse_flag, True)
     former_hosts: frozenset[str] = setting(parse_own_hosts, ())
     identification: bool = setting(parse_flag, False)
-    resolver_url: str = setting(parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
+    resolver_url: str = setting(parse_base_url, RESOLVER_URL)
     persistent_url_base: str | None = setting(parse_base_url)
     resolver_email: str | None = setting(parse_email)
     registration_key: str | None = setting(parse_registration_key, is_secret=True)

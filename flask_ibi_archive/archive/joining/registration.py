@@ -50,7 +50,7 @@ LATER = "try again later"
 REPORT = "tell the resolver's administrator"
 CHECK_URL = (
     "check whether IBI_RESOLVER_URL is the address of the resolver's service, such as "
-    "http://urlib.net/J8LNKB5R7W/3FUQHC5"
+    f"{inclusion.RESOLVER_URL}"
 )
 CHECK_KEY = (
     "check whether IBI_REGISTRATION_KEY is the key that was registered for this Archive "

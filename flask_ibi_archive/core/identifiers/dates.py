@@ -161,21 +161,21 @@ def parse_granularity(text: str) -> Fraction:
 def next_suffix_dates(
     now: Fraction, last: Fraction | None, granularity: Fraction, count: int
 ) -> tuple[list[Fraction], Fraction]:
-    """Return the dates for several suffixes, and the wait before all suffixes may be used.
+    """Choose the dates for several new suffixes, and compute the wait until all may be used.
 
-    Repeated calls for one date, with the same ``now``, would return the same dates, if each call
-    got the date of the call before it as ``last``.
+    The dates are those that ``count`` calls for one date each would return, if ``last`` is always
+    the date that the previous call returned.
 
-    The creation date, the earliest time when a suffix may be used, may be later than ``now``. The
-    date of the suffix is the creation date, or a date before it that has a shorter suffix and is
-    later than ``last``.
+    Each suffix has a creation date: the earliest time when the suffix may be used, which may be
+    later than ``now``. The date that becomes the suffix is the creation date itself, or an earlier
+    date that is later than ``last`` and gives a shorter suffix.
 
     :param now: the date of the request in POSIX seconds (UTC), exact.
     :param last: the last date of the same prefix; None if the prefix has no date yet.
     :param granularity: 60, 1, 1/10, 1/100 ... seconds. Two calls may have different granularities.
     :param count: the number of dates, 0 or more.
-    :returns: ``(dates, wait)``. The dates are in increasing order. The wait is in seconds, 0 or
-        more.
+    :returns: ``(dates, wait)``. The dates are in increasing order; the list is empty if ``count``
+        is 0. The wait is in seconds, 0 or more.
 
     Source: [G] 6, Algorithm 4; example: Table 6.2. Erratum: a formula of [G] rounds to the nearest
     step, but Algorithm 4 and Table 6.2 round down.
@@ -208,9 +208,9 @@ def wait_until(
 ) -> None:
     """Wait until a clock shows a time.
 
-    The clock may show an earlier time after the wait. If at most a tenth of the wait is missing,
-    the system has slowed the clock down to correct it, and the function waits again. If more is
-    missing, the clock was set back, and the function returns.
+    After the wait, the clock may still show an earlier time. If at most a tenth of the wait is
+    missing, the operating system has slowed its clock down, and the function waits again. If more
+    is missing, somebody has set the clock back, and the function returns.
 
     :param moment: the time in POSIX seconds.
     :param max_wait: the maximum number of seconds to wait.
@@ -260,7 +260,10 @@ def _find_shortest_step(creation: int, last: int, coarser: Sequence[int]) -> int
 
 
 def _find_coarser_steps(granularity: Fraction) -> list[int]:
-    """Return the lengths of all coarser granularities, in steps of this granularity."""
+    """Return how many steps of this granularity one step of each coarser granularity takes.
+
+    The numbers are in increasing order: for 1/10, they are 10 (1 second) and 600 (60 seconds).
+    """
     parts = granularity.denominator
     coarser = [10**power for power in range(1, len(str(parts)))]
     return coarser if granularity == 60 else [*coarser, 60 * parts]

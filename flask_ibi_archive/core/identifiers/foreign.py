@@ -151,17 +151,17 @@ class ForeignIdentifier:
 
     @property
     def folded(self) -> str:
-        """The form for comparison: two spellings of one identifier have the same."""
+        """The text for comparison, which is equal for all spellings of one identifier."""
         return f"{self.kind}:{self._fold()}"
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the form for comparison, in 64 hexadecimal digits."""
+        """The SHA-256 of the text for comparison, in 64 hexadecimal digits."""
         return sha256(self.folded.encode()).hexdigest()
 
     @property
     def url(self) -> str | None:
-        """The URL at which the identifier is resolved; None for a URN, which has no common one."""
+        """The URL that leads to the item; None for a URN, because no server resolves all URNs."""
         if self.kind in (ForeignKind.ADDRESS, ForeignKind.URN):
             return self.text if self.kind is ForeignKind.ADDRESS else None
         if self.kind is ForeignKind.ARK:
@@ -173,7 +173,7 @@ class ForeignIdentifier:
         return self.text
 
     def _fold(self) -> str:
-        """Return the form for comparison, without the scheme."""
+        """Return the text for comparison, without the scheme."""
         _, _, rest = self.text.partition(":")
         if self.kind is ForeignKind.ARK:
             return _normalize_structure(rest.replace("-", ""))
@@ -196,7 +196,8 @@ def parse_foreign(text: str) -> ForeignIdentifier:
     :param text: the identifier with its scheme, such as ``doi:10.5281/zenodo.1234567``; a bare DOI;
         the URL of a resolver, such as ``https://hdl.handle.net/20.500.12345/678``, with or without
         ``https://``; or any other http or https URL, which is an address.
-    :raises IdentifierError: if the text is not a foreign identifier. An IBI is none.
+    :raises IdentifierError: if the text is not a foreign identifier. An IBI is not a foreign
+        identifier.
     """
     return _explain(text, _parse_spelling)
 
@@ -204,8 +205,7 @@ def parse_foreign(text: str) -> ForeignIdentifier:
 def parse_foreign_path(path: str) -> ForeignIdentifier:
     """Parse a foreign identifier that is part of a URL, such as ``doi:10.5281%2Fzenodo.1``.
 
-    A percent-encoded character is the same as the character itself, where an identifier of this
-    kind can contain the character.
+    A percent-encoded character is decoded if identifiers of this kind may contain the character.
 
     :param path: the text with its scheme; not an address.
     :raises IdentifierError: if the text is not such an identifier.
@@ -222,7 +222,7 @@ def parse_address(url: str) -> ForeignIdentifier:
 
 
 def _explain(text: str, read: Callable[[str], ForeignIdentifier]) -> ForeignIdentifier:
-    """Return the identifier that a function reads in a text; raise errors that show the text."""
+    """Return the result of ``read`` for a text; an error becomes an IdentifierError."""
     try:
         _check_length(text)
         identifier = read(text)
@@ -363,7 +363,9 @@ def _normalize_host(host: str) -> str:
 
 
 def _normalize_structure(name: str) -> str:
-    """Return a name of an ARK without structural characters that separate nothing.
+    """Return the name of an ARK without superfluous structural characters ("/" and ".").
+
+    Superfluous are repeated ones, and those at the beginning and at the end.
 
     Source: draft-kunze-ark, "Normalization and Lexical Equivalence".
     """
@@ -378,7 +380,10 @@ def _unquote(text: str) -> str:
 
 
 def _decode(text: str, plain: re.Pattern[str]) -> str:
-    """Return a text in which %XX is decoded if it is a plain character, and else in capitals."""
+    """Decode each %XX that stands for a plain character, and write the others in capitals.
+
+    :param plain: matches the plain characters.
+    """
 
     def decode(escape: re.Match[str]) -> str:
         character = chr(int(escape[1], 16))

@@ -119,8 +119,8 @@ class Identifier:
     """An identifier with its canonical text.
 
     The class does not check the text. Therefore use ``parse_identifier`` or a ``build_`` function
-    to create an identifier. If two texts differ in upper and lower case only, ``parse_identifier``
-    returns equal identifiers (not for legacy identifiers).
+    to create an identifier. ``parse_identifier`` ignores upper and lower case, except in legacy
+    identifiers.
 
     :param form: the form of the identifier.
     :param text: the text in lower case (rep), in upper case (ibip) or unchanged (legacy).
@@ -166,11 +166,11 @@ def match_identifier(text: str) -> Identifier | None:
 
 
 def month_has_day(year: str, month: str, day: str) -> bool:
-    """Return True if a month has a certain day, which is 01 or later.
+    """Return True if a day exists in a month: 31 exists in January, but not in April.
 
     :param year: the digits of the year, 0001 to 9999.
     :param month: the digits of the month, 01 to 12.
-    :param day: the digits of the day.
+    :param day: the digits of the day, 01 or more.
     """
     return int(day) <= monthrange(int(year), int(month))[1]
 
@@ -204,9 +204,9 @@ _DOCUMENTATION = tuple(
 
 
 def unmap(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Return the IPv4 address of an IPv4-mapped IPv6 address, or any other address itself.
+    """Convert an IPv4-mapped IPv6 address to IPv4; return any other address unchanged.
 
-    A socket for both IPv4 and IPv6 shows an IPv4 address as an IPv4-mapped address.
+    A socket for both IPv4 and IPv6 shows the IPv4 address of a client in this mapped notation.
     """
     return (ip.ipv4_mapped if isinstance(ip, IPv6Address) else None) or ip
 
@@ -447,9 +447,10 @@ def build_ibip_suffix(date: Fraction) -> str:
 def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
     """Return the address and the port that the prefix of an IBIp encodes.
 
-    :param prefix: canonical text of the shape ``1*grapheme ("W" | "X") *grapheme``.
-    :returns: ``(ip, port)``. The address is in canonical text.
-    :raises RefusedText: if the prefix does not encode an address and a port.
+    :param prefix: a text in upper case that matches ``1*grapheme ("W" | "X") *grapheme``.
+    :returns: ``(ip, port)``: the canonical text of the address, and the port, 1 to 65535.
+    :raises RefusedText: if the prefix does not encode an address and a port, or if
+        :func:`build_ibip_prefix` returns another prefix for them.
 
     Source: [G] 7, Algorithm 5, in reverse.
     """
@@ -482,10 +483,10 @@ def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
 def decode_ibip_suffix(suffix: str) -> Fraction:
     """Return the date that the suffix of an IBIp encodes.
 
-    :param suffix: canonical text of the shape ``1*grapheme ["W" 1*grapheme]``.
+    :param suffix: a text in upper case that matches ``1*grapheme ["W" 1*grapheme]``.
     :returns: POSIX seconds (UTC), exact.
-    :raises RefusedText: if the suffix does not encode a date up to the year 9999, or if the IBIp of
-        this date has another suffix.
+    :raises RefusedText: if the suffix does not encode a date up to the year 9999, or if
+        :func:`build_ibip_suffix` returns another suffix for this date.
 
     Source: [G] 7, Algorithm 6, in reverse.
     """

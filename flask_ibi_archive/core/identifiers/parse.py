@@ -5,8 +5,8 @@ The explanation reads a wrong text from left to right and follows [G] Tables 6.1
 People confuse characters that look alike: 0/O, 1/I, 8/B, 5/S and V/U. A repair replaces such
 characters.
 
-- In a repository name, each letter in the port and in the date becomes the digit of the pair. A
-  digit at the beginning of the last word of the subdomain becomes the letter of the pair.
+- In a repository name, a letter of such a pair becomes the digit if it is in the port or in the
+  date. A digit becomes the letter if it begins the last word of the subdomain.
 - In an IBIp, each "V" becomes "U". If a part of the IBIp cannot be decoded, the module replaces one
   of the characters 8, B, 5 and S in this part, or two of them if one is not enough. An IBIp
   cannot contain 0, O, 1 or I.
@@ -53,13 +53,13 @@ class Decoded:
 
 
 def decode_identifier(identifier: Identifier) -> Decoded:
-    """Return the address, port and date that an identifier contains.
+    """Decode an identifier into the address and the port of a server, and the date.
 
-    The identifier contains the address and the port of the server at the time of the assignment.
-    The function does not query the DNS.
+    The server had this address and port when it assigned the identifier. The function does not
+    query the DNS.
 
-    :returns: for rep, the host, the port and the date. For ibip, the IP address, the port and the
-        date. For legacy, the form only.
+    :returns: for the form rep, the host, the port and the date; for ibip, the IP address, the port
+        and the date; for legacy, only the form.
     :raises IdentifierError: if the first part does not contain an address and a port, or if the
         second part does not contain a date.
 
@@ -207,8 +207,8 @@ def suggest_identifier(text: str) -> str | None:
     """Return the identifier that the writer of a text probably meant.
 
     :param text: a text that is not an identifier, or an IBIp that cannot be decoded.
-    :returns: the canonical text of the repaired identifier. None if there is no right text, or more
-        than one right text.
+    :returns: the canonical text of the repaired identifier. None if no repair gives an identifier,
+        or if several repairs do.
     """
     if len(text) > grammar.MAX_LENGTH or not text.isascii():
         return None
@@ -244,11 +244,12 @@ def _repair_ibip(text: str) -> str | None:
 
 
 def _repair_code(part: str, decode: Callable[[str], object]) -> str | None:
-    """Return a part after the fewest replacements that make it a part which can be decoded.
+    """Replace as few characters of a part as necessary so that the part can be decoded.
 
     :param part: the prefix or the suffix of an IBIp.
     :param decode: raises ValueError if a text cannot be decoded.
-    :returns: None if there is no such text, or more than one with the same number of replacements.
+    :returns: the repaired part. None if two replacements are not enough, or if several repaired
+        parts have the same number of replacements.
     """
     tried = 0
     for exchanges in range(_MAX_EXCHANGES + 1):
@@ -270,7 +271,7 @@ def _is_right(text: _Text, decode: Callable[[_Text], object]) -> bool:
 
 
 def _list_replacements(part: str, exchanges: int) -> Iterator[str]:
-    """Yield each text that differs from a part by a certain number of replacements."""
+    """Yield each text in which ``exchanges`` of the confusing characters of a part are replaced."""
     positions = [position for position, grapheme in enumerate(part) if grapheme in _EXCHANGED]
     for chosen in combinations(positions, exchanges):
         characters = list(part)
@@ -284,9 +285,8 @@ def parse_identifier(text: str) -> Identifier:
     """Parse an identifier of any form.
 
     :param text: a repository name or an IBIp in upper or lower case, or a legacy identifier.
-    :raises IdentifierError: if the text is not an identifier. The error contains the reason. The
-        error also contains a suggestion if
-        :func:`suggest_identifier` returns a suggestion.
+    :raises IdentifierError: if the text is not an identifier. The error contains the reason, and
+        the result of :func:`suggest_identifier`.
 
     Source: [G] Tables 6.1 and 7.1 with their semantic rules.
     """

@@ -4,10 +4,10 @@ A :class:`Catalogue` finds an item by an identifier. The caller passes a :class:
 the data that the caller will read. Therefore a database can fetch all the data with few statements.
 
 All users may read the files of an item without an access rule and without an embargo. During an
-embargo, nobody may read the files. Otherwise, users whose IP address is in a network of the access
-rule may. The description of the item is hidden from the other users if the rule says so
-(:data:`HIDDEN`). A host's access policy (:mod:`flask_ibi_archive.archive.items.access`) may decide
-otherwise for the pages of the Archive.
+embargo, nobody may read the files. Without an embargo, an access rule allows only users with an IP
+address in one of its networks to read the files. The rule may also hide the description of the item
+from all other users (:data:`HIDDEN`). A host's access policy
+(:mod:`flask_ibi_archive.archive.items.access`) may decide otherwise for the pages of the Archive.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FORMAT = re.compile("[A-Za-z0-9_-]+")
 
 
 def is_format(text: str) -> bool:
-    """Return True if a text has the form of a metadata format: letters, digits, "_" and "-"."""
+    """Return True if a text may be the name of a metadata format: letters, digits, "_" and "-"."""
     return _FORMAT.fullmatch(text) is not None
 
 
@@ -66,12 +66,12 @@ def is_format(text: str) -> bool:
 class Scope:
     """The data of an item that the caller will read.
 
-    :param shapes: the shapes of the relations that the caller will follow, and all beginnings of
-        these shapes. A shape has one letter for each step, such as "um" (see
-        :mod:`~flask_ibi_archive.core.protocol.relations`).
+    :param shapes: the relations that the caller will follow, as shapes: one letter for each step,
+        such as "um" (see :mod:`~flask_ibi_archive.core.protocol.relations`). All beginnings of each
+        shape are included, such as "" and "u".
     :param next_edition: True if the caller will read the next edition.
-    :param paths: the possible paths of the requested file. The first path that exists is the
-        requested file. Without paths, the target file is the requested file.
+    :param paths: the possible paths of the requested file. The first path that exists in the item
+        is used. () means that no file was requested; then the target file is used.
     :param follow_editions: True if the catalogue finds the last edition by following the next
         editions in this Archive. If False, the last edition of an item that has a next edition is
         unknown.
@@ -123,8 +123,8 @@ class CatalogueItem:
     :param key: the row ID of the item; for an item of a host's own catalogue, one of its
         identifiers. No other item of the Archive has this key.
     :param state: Original, Copy or Deleted; None for an item of another Archive, of which only the
-        IBI is known. For an item that was transferred to another Archive, the value is Deleted if
-        the item is the requested item, and None if it is the target of a relation.
+        IBI is known. An item that was transferred to another Archive is Deleted if it is requested
+        itself, and None if it is the target of a relation.
     :param ibip: the IBIp, or the legacy identifier of an item of another Archive.
     :param content_type: Data or Metadata.
     :param timestamp: when the item was updated last or removed; None if unknown.
@@ -133,20 +133,20 @@ class CatalogueItem:
     :param is_service: True if the item represents the Archive service.
     :param networks: the networks of the access rule, in CIDR form; None: there is no rule.
     :param embargo: the first day (UTC) on which users may read the files, or None.
-    :param shows_metadata: True if the metadata are for all users, including users who may not read
-        the files.
-    :param files: the URL of each file, by path. None: the file is in this Archive. The requested
-        file and the target file are sufficient.
+    :param shows_metadata: True if users who may not read the files may still read the metadata.
+    :param files: a dictionary from the path of a file to its URL, or to None if the file is in this
+        Archive. Other files than the requested one and the target file may be missing.
     :param target_path: the path of the target file.
     :param scope: the part of the catalogue that the request needs.
     :param today: the current day (UTC).
 
-    A catalogue that knows the related items sets the other fields. Other catalogues override the
-    methods that return them.
+    A catalogue can also pass the related items, in the fields below. A catalogue that does not do
+    so overrides the methods that return the fields.
 
     :ivar described_by: the result of :meth:`metadata`.
     :ivar following: the result of :meth:`next_edition`.
-    :ivar members: the translations, by language, including the item itself; None: there are none.
+    :ivar members: the translations, including the item itself: a dictionary from the language to
+        the item. None: there are no translations.
     """
 
     key: int | str
@@ -174,23 +174,23 @@ class CatalogueItem:
         return may_read(self.networks, self.embargo, address, self.today)
 
     def file(self) -> File | None:
-        """Return the file that the scope requests: the first of its paths that exists."""
+        """Return the first requested file that exists: see ``paths`` of :class:`Scope`; or None."""
         if not self.scope.paths:
             return self.target()
         path = next((path for path in self.scope.paths if path in self.files), None)
         return None if path is None else File(path, self.files[path])
 
     def target(self) -> File | None:
-        """Return the target file: the file that users get without a path in the request."""
+        """Return the target file, which users get if the request has no path; or None."""
         path = self.target_path
         return None if path is None else File(path, self.files.get(path))
 
     def metadata(self) -> CatalogueItem | OwnMetadata | None:
-        """Return the metadata of the item: another item, or metadata without an identifier."""
+        """Return the metadata: another item, metadata without an identifier, or None."""
         return self.described_by
 
     def next_edition(self) -> CatalogueItem | None:
-        """Return the next edition of the item, in any Archive and in any state."""
+        """Return the next edition, in any Archive and in any state; None if there is none."""
         return self.following
 
     def last_edition(self) -> CatalogueItem | None:
@@ -213,7 +213,7 @@ class CatalogueItem:
         return last if last is self or last.state is not None else None
 
     def translations(self) -> Mapping[str, CatalogueItem]:
-        """Return the translations. The keys are languages. The item itself is included."""
+        """Return the translations and the item itself, by language; {} without translations."""
         if self.members is None:
             return {} if self.language is None else {self.language: self}
         return self.members

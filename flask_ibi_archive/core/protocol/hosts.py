@@ -46,7 +46,7 @@ _ARCHIVE_ADDRESS = re.compile(
 
 
 def is_host(text: str) -> bool:
-    """Return True if a text has the form of the host of a URL.
+    """Return True if a text may be the host of a URL.
 
     A host is a name, an IPv4 address, or an IPv6 address in brackets. A name must be in ASCII, such
     as ``xn--bcher-kva.example``. A name may end with a dot.
@@ -129,7 +129,7 @@ def is_like_ipv4(host: str) -> bool:
 
 
 def is_public_host(host: str) -> bool:
-    """Return True if a host is on the public Internet, according to the text of the host.
+    """Return True if a host is on the public Internet, as far as the text of the host shows.
 
     The function does not query the DNS. Therefore a host with a public name may still have an
     internal IP address.
@@ -163,7 +163,7 @@ def is_public_ip(ip: IP) -> bool:
 
 
 def is_loopback(host: str | None) -> bool:
-    """Return whether a host is the computer itself: ``localhost`` or an IP address of it."""
+    """Return whether a host is the computer itself: ``localhost`` or a loopback IP address."""
     try:
         return host == "localhost" or ip_address(host or "").is_loopback
     except ValueError:
@@ -271,7 +271,7 @@ def anonymise(address: str) -> str:
 
 
 def find_client(addresses: tuple[str, ...] | None, anonymises: bool) -> str | None:
-    """Return the address of the user, which is the first of the addresses, or None.
+    """Return the address of the user: the first of the addresses; None if there are none.
 
     :param anonymises: True removes the part of the address that identifies the user.
     """
@@ -281,7 +281,9 @@ def find_client(addresses: tuple[str, ...] | None, anonymises: bool) -> str | No
 
 
 def group_sender(ip: str) -> str:
-    """Return the sender of an IP address: an IPv4 address or an IPv6 network.
+    """Return the text under which requests from an IP address are counted.
+
+    This is the IPv4 address, or the IPv6 network of the address.
 
     One customer usually has a whole /64 network of IPv6. Therefore all addresses of such a network
     count as one sender.

@@ -1,8 +1,8 @@
 """The registration of an Archive with a resolver: keys, e-mails, and the messages of inclusion.
 
 The administrators of the Archive and of the resolver agree on a registration key by e-mail. The key
-proves that a later inclusion request comes from the Archive. A URL key has the same form as a
-registration key.
+proves that a later inclusion request comes from the Archive. A URL key (see the module
+``messages``) has the same syntax as a registration key.
 
 Source: [R] 5.1, Table 5.1, Example 5.1.
 
@@ -67,7 +67,9 @@ running:
 
 
 def is_key(text: str) -> bool:
-    """Return True if a text has the form of a key: one or two numbers of ten or more digits.
+    """Return True if a text has the syntax of a key: one number of ten or more digits, or two.
+
+    A hyphen separates two numbers.
 
     Source: [R] Table 5.1.
     """
@@ -75,10 +77,10 @@ def is_key(text: str) -> bool:
 
 
 def parse_key(text: str) -> str:
-    """Check that a text has the form of a key, and return the text.
+    """Check that a text has the syntax of a key, and return the text.
 
     :param text: such as ``1424636122-5331490054869684``.
-    :raises ValueError: if the form is wrong. The message does not show the text, because a
+    :raises ValueError: if the syntax is wrong. The message does not show the text, because a
         registration key is a secret.
     Source: [R] Table 5.1.
     """
@@ -91,21 +93,25 @@ def parse_key(text: str) -> str:
 
 
 def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, str]:
-    """Return the subject and the body of the e-mail that requests a registration.
+    """Write the e-mail with which an Archive requests its registration at a resolver.
 
     :param service_ibi: the IBI of the service of the Archive.
     :param key: the registration key. The body contains the key.
+    :returns: ``(subject, body)``.
     Source: [R] 5.1, Example 5.1.
     """
     return "Cadastro de um novo Arquivo", _EMAIL_BODY.format(service_ibi=service_ibi.text, key=key)
 
 
 def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) -> tuple[str, str]:
-    """Return the subject and the body of the e-mail that confirms a registration.
+    """Write the e-mail that tells an Archive's administrator that the Archive is registered.
+
+    The command ``ibi-resolver register`` sends this e-mail.
 
     :param service_ibi: the IBI of the service of the Archive.
     :param resolver_url: the URL of the resolver; None if unknown.
-    Source: [R] 5.1.
+    :returns: ``(subject, body)``.
+    Source: [R] 5.2.
     """
     settings = "" if resolver_url is None else f"IBI_RESOLVER_URL = {resolver_url}\n"
     body = _CONFIRMATION_BODY.format(service_ibi=service_ibi.text, settings=settings)
@@ -128,6 +134,10 @@ CONFIRMATION_STATUS = "status.confirmation"
 RESULTS = {INCLUSION_REQUEST: "included", EXCLUSION_REQUEST: "excluded"}
 CONFIRMATIONS = ("successful", "unsuccessful")
 
+#: The IBI of the service of the standard's resolver, and the URL of this service ([R] 4.1).
+RESOLVER_SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
+RESOLVER_URL = f"http://urlib.net/{RESOLVER_SERVICE_IBI}"
+
 SERVICE_IBI = "archiveserviceibi"
 REGISTRATION_KEY = "registrationkey"
 #: Further pairs of our requests, and of the answers (federation CF-2).
@@ -145,7 +155,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def is_email(text: str) -> bool:
-    """Return True if a text has the form of an e-mail address: ``user@host`` in ASCII."""
+    """Return True if a text may be an e-mail address: ``user@host`` in ASCII."""
     return _EMAIL.fullmatch(text) is not None
 
 
@@ -155,7 +165,8 @@ def create_parser(
     """Return a parser that checks a text and converts it.
 
     :param is_right: returns a true value if a text is right.
-    :param expected: a description of a right text, for the message of the ValueError.
+    :param expected: a description of the right texts, for the message of the ValueError that the
+        parser raises.
     :param convert: returns the value of a right text.
     """
 
@@ -232,8 +243,8 @@ class RegistrationStatus:
 
     :param archive: ``included`` or ``excluded``.
     :param confirmation: ``successful`` or ``unsuccessful``; None after an exclusion.
-    :param clash: which other Archives mint identifiers with the same prefixes, in words; "" if
-        there are none, or if the resolver does not say so.
+    :param clash: a text that names the other Archives that mint identifiers with the same prefixes;
+        "" if there are none, or if the resolver does not name them.
     """
 
     archive: str
@@ -247,7 +258,7 @@ class RegistrationStatus:
 
 
 def format_registration_request(request: RegistrationRequest) -> str:
-    """Return the query string of a request: the eight pairs of the examples, and further ones.
+    """Return the query string of a request: the eight pairs of the examples, then :data:`FURTHER`.
 
     :returns: ASCII text without the "?". The text contains the key.
     Source: [R] 5.2, Table 5.2; Examples 5.2 and 5.3.
@@ -264,7 +275,7 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
 
     :param pairs: from :func:`.decode_query_string`.
     :returns: the request. The IP address and the identifier are canonical. The key has the right
-        form. The caller must compare the key with the registration key of the Archive.
+        syntax, but the caller must compare it with the registration key of the Archive.
     :raises PeerProtocolError: if servicesubject is neither inclusionRequest nor exclusionRequest,
         if one of the eight pairs is missing, empty or appears more than once, or if a value is not
         as Table 5.2 requires. The message does not show the key.
@@ -345,5 +356,5 @@ def format_registration_status(status: RegistrationStatus) -> str:
 
 
 def format_clash(clash: str) -> str:
-    """Return the pair that tells an Archive of a clash; "" if there is none."""
+    """Return the line of an answer that tells an Archive of a clash; "" if there is no clash."""
     return format_pairs([(CLASH, clash.split())]) if clash else ""

@@ -106,10 +106,10 @@ def find_language(ranges: Sequence[LanguageRange], available: Collection[str]) -
     The ranges are tried in order of preference. For each range, subtags are removed from the end
     until the rest is an available language: the range ``pt-BR`` accepts ``pt``. If there is no such
     language, the range accepts the same language in any country: the ranges ``pt`` and ``pt-AO``
-    accept ``pt-BR``. If there are several such languages, a language with the country of the range
-    is preferred, then the language that another range names, then the first one in alphabetical
-    order. Upper and lower case are treated as equal. The range ``*`` selects no language. A range
-    with the weight 0 refuses a language, unless a longer range accepts the language.
+    accept ``pt-BR``. Among several such languages, the preference is: the country of the range,
+    then a language that another range names, then alphabetical order. Upper and lower case are
+    treated as equal. The range ``*`` selects no language. A range with the weight 0 refuses all
+    languages that it matches, except those that a longer range accepts.
 
     :param ranges: the language ranges, sorted by preference.
     :param available: the available languages, such as ``pt`` or ``pt-BR``.
@@ -144,13 +144,13 @@ def _wanted_tags(ranges: Sequence[LanguageRange]) -> Iterator[str]:
 def _is_refused(tag: str, qualities: Mapping[str, float]) -> bool:
     """Return whether the reader refuses a language.
 
-    The longest range that matches the language decides: it refuses the language if its weight is 0.
+    The longest range that matches the language decides: a range of weight 0 refuses the language.
     """
     return next((qualities[shorter] for shorter in _shorten(tag) if shorter in qualities), 1.0) == 0
 
 
 def _shorten(tag: str) -> Iterator[str]:
-    """Yield a tag, then shorter tags; each shorter tag has lost the last subtag."""
+    """Yield a tag, then the tag without the last subtag, and so on: zh-Hant-TW, zh-Hant, zh."""
     subtags = tag.split("-")
     while subtags:
         yield "-".join(subtags)

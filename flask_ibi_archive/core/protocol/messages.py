@@ -5,8 +5,8 @@
 - An acknowledgment reports that the resolver redirected a user to a URL of the URL list.
 - An inclusionConfirmationRequest asks if the Archive wants to be included.
 
-The requests of an Archive to a resolver, inclusionRequest and exclusionRequest, are in the module
-``inclusion``, with the values that describe the Archive.
+The module ``inclusion`` contains the requests of an Archive to a resolver: inclusionRequest and
+exclusionRequest.
 
 The resolver formats requests, and the Archive parses them.
 Source: [R] Tables 5.2 (inclusion), 6.9 and 6.11; 7.2, Algorithm 1.
@@ -121,9 +121,9 @@ def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
     error. Instead, the attribute for this pair is None.
 
     :param pairs: the result of :func:`.decode_query_string`.
-    :raises PeerProtocolError: if a required pair is missing or empty, if a pair of the subject
-        appears more than once, if the IBI, the addresses or the verb list are wrong, or if Archives
-        do not answer requests with this servicesubject.
+    :raises PeerProtocolError: if servicesubject is not one of the three subjects, if a required
+        pair is missing or empty, if a pair of the subject appears more than once, or if the IBI,
+        the addresses or the verb list are wrong.
     Source: [R] 7.2, Algorithm 1; Tables 6.9 and 6.11.
     """
     values, repeated = dict(pairs), find_repeated(pairs)
@@ -233,7 +233,10 @@ def name_form(identifier: Identifier) -> str:
 
 
 def list_ibi_words(rep: str | None = None, ibip: str | None = None) -> tuple[str, ...]:
-    """Return the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
+    """Return the words of an ``ibi`` value, such as ("rep", R, "ibip", I) ([R] Table 7.4).
+
+    An identifier that is None or empty is left out.
+    """
     if rep is None:
         return ("ibip", ibip) if ibip is not None else ()
     return ("rep", rep) if ibip is None else ("rep", rep, "ibip", ibip)
@@ -277,7 +280,7 @@ def build_response(
     list_urls: Callable[[UrlRequest], Iterable[tuple[str, str | Sequence[str]]]],
     take_acknowledgment: Callable[[Acknowledgment], object] = lambda acknowledgment: None,
 ) -> str:
-    """Return the text of the answer to a request: a list of pairs.
+    """Answer a request: return the text of a list of pairs.
 
     :param list_urls: returns the URL list for a urlRequest.
     :param take_acknowledgment: stores an acknowledgment. The result of this function is ignored.

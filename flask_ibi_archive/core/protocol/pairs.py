@@ -93,7 +93,7 @@ def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
 
 
 def find_repeated(pairs: Iterable[tuple[str, str]]) -> set[str]:
-    """Return the names that several pairs of a query string have."""
+    """Return the names that occur in more than one pair of a query string."""
     return {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
 
 
@@ -105,7 +105,7 @@ def refuse_subject(subject: str, known: Iterable[str]) -> PeerProtocolError:
 
 
 def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] = ()) -> str:
-    """Return the query string of pairs in the given order.
+    """Return the query string with some pairs, in the order of the pairs.
 
     :param pairs: names and values.
     :param urls: the names of the pairs whose values are URLs or paths. :func:`encode_url` encodes
@@ -132,7 +132,7 @@ def encode_value(value: str) -> str:
 
 
 def encode_url(url: str, plain: str = _PLAIN) -> str:
-    """Encode a URL or path, by default for a query string, but do not encode %XX again.
+    """Percent-encode a URL or path, by default for a query string; an existing %XX stays as it is.
 
     Only a malformed "%" becomes %25. Erratum: according to Table 4.1, every "%" becomes %25. The
     examples of [R] contradict this rule.
@@ -148,13 +148,12 @@ MAX_COMPOSED = 4096
 
 
 def list_candidate_paths(filepath: str) -> tuple[str, ...]:
-    """Return the paths that a value of parsedibiurl.filepath may mean, the most probable first.
+    """Return the paths that parsedibiurl.filepath may mean; the most probable one is first.
 
     :param filepath: the value, decoded once. The value may contain surrogate escapes.
-    :returns: the first path is the value without the leading "/". If %XX remains in this path, the
-        second path is the first path, decoded again. An empty value has no paths. A path that is
-        not UTF-8 is decoded as ISO 8859-1. The same paths in NFC follow, because paths are stored
-        in NFC.
+    :returns: first the value without the leading "/"; then, if it contains %XX, the same decoded
+        again; then these paths in NFC, because paths are stored in NFC. A path that is not UTF-8 is
+        decoded as ISO 8859-1. The result is () for an empty value.
     Source: [R] 7.2, parsedibiurl.filepath.
     """
     raw = filepath.removeprefix("/").encode("utf-8", "surrogateescape")
@@ -199,7 +198,7 @@ class Pair(NamedTuple):
     """A name and a value.
 
     :param name: the name, such as ``ibi.lastedition``.
-    :param words: the words of the value. The value ``{}`` has no words.
+    :param words: the words of the value; () for the value ``{}``.
     """
 
     name: str
@@ -256,8 +255,8 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
     :param data: the body of an answer. Bytes that are not UTF-8 become surrogate escapes. Any ASCII
         white space may separate names and values.
     :returns: all pairs in the order of the text, including pairs with repeated or unknown names. As
-        in Tcl, a value in braces may contain an inner group in braces. The inner group becomes one
-        word without these braces. Other matching braces are part of the word.
+        in Tcl, a value in braces may contain groups in braces: ``{a {b c}}`` has the words "a" and
+        "b c". Other matching braces are part of the word.
     :raises PeerProtocolError: if braces do not match or are nested deeper than :data:`MAX_DEPTH`,
         if a name is empty, or if the last name has no value.
     Source: [R] 4.2, Table 4.2.
@@ -294,10 +293,10 @@ def _split_group(text: str) -> tuple[str, ...]:
 
 
 def _split_elements(text: str) -> list[tuple[int, str, bool]]:
-    """Return the elements of a list, which white space outside braces separates.
+    """Split the text of a list into elements, at white space outside of braces.
 
-    :returns: for each element, the position, the text, and whether one pair of braces surrounds the
-        element. The text does not contain these braces.
+    :returns: for each element ``(position, text, is_in_braces)``. If one pair of braces surrounds
+        the element, the text does not contain these braces, and the last value is True.
     """
     elements, end = [], 0
     while word := _WORD.search(text, end):
@@ -311,7 +310,7 @@ def _split_elements(text: str) -> list[tuple[int, str, bool]]:
 
 
 def _find_end(text: str, start: int) -> int:
-    """Return the position after the element at a position."""
+    """Return the position after the element that begins at ``start``."""
     opened: list[int] = []  # the positions of the open braces
     for mark in _MARK.finditer(text, start):
         sign, position = mark[0], mark.start()
@@ -345,7 +344,7 @@ def _is_group(element: str) -> bool:
 
 
 def _match_names(*names: str) -> str:
-    """Return a regular expression that matches names; each letter may be percent-encoded."""
+    """Return a regular expression that matches some names, also with percent-encoded letters."""
     return "|".join(
         [
             "".join([f"(?:{letter}|%{ord(letter):x}|%{ord(letter) - 32:x})" for letter in name])

@@ -59,7 +59,11 @@ SHAPES = frozenset(head + tail for head in ("", "u", "t", "ut", "tu") for tail i
 
 @lru_cache(maxsize=256)
 def split_shapes(shapes: frozenset[str]) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return each first letter of the shapes, with the rests of the shapes that begin with it."""
+    """Group shapes by the first letter: return pairs of a letter and what may follow it.
+
+    The pairs are in alphabetical order. For "", "u" and "um", the result is ``(("u", {"",
+    "m"}),)``.
+    """
     letters = sorted({shape[0] for shape in shapes if shape})
     return tuple(
         (letter, frozenset([shape[1:] for shape in shapes if shape[:1] == letter]))
@@ -208,7 +212,7 @@ def refuse_order(names: list[str], shape: str) -> RefusedText:
     """Return the error for steps in an order that the grammar does not allow.
 
     :param names: the texts of the steps for the message.
-    :param shape: the letters of the steps. :data:`SHAPES` does not contain this shape.
+    :param shape: the letters of the steps, which :data:`SHAPES` does not contain.
     """
     wrong = next(length for length in range(len(shape)) if shape[: length + 1] not in SHAPES)
     return RefusedText("wrong_order", step=names[wrong], previous=names[wrong - 1])
@@ -328,8 +332,8 @@ ASSUMED_FORMAT = "oai_dc"
 class RelationTarget(NamedTuple):
     """The target of a relation.
 
-    :param item: the target, or the item to which the metadata in ``own`` belong.
-    :param own: the target if the target is metadata without an identifier; otherwise None.
+    :param item: the target. If ``own`` is not None: the item that ``own`` describes.
+    :param own: the target, if it is metadata without an identifier; otherwise None.
     :param format: the format of the last ``.metadata`` step; None if the step has no format.
     :param described: the item from which this step leads to the target; None if unknown.
     """
@@ -346,7 +350,7 @@ class RelationTarget(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        """True if the Archive writes the format of the item from the Dublin Core of the item."""
+        """True if the Archive itself writes the metadata in this format, from its Dublin Core."""
         item, format = self.item, self.format
         return format is not None and item.state is not None and format not in item.formats
 
@@ -375,8 +379,8 @@ def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
 def _is_here(metadata: CatalogueItem | OwnMetadata | None) -> TypeGuard[OwnMetadata]:
     """Return whether metadata are Dublin Core that this Archive stores.
 
-    The Archive writes this Dublin Core in some formats. In an item of content type Metadata, the
-    Dublin Core is the content of the item: the description of another item.
+    The Archive can write such metadata in some formats. The Dublin Core of an item of content type
+    Metadata describes another item.
     """
     return isinstance(metadata, OwnMetadata) and metadata.url is None
 
@@ -422,7 +426,7 @@ def _find_translations(target: RelationTarget) -> Targets:
 
 
 def _find_metadata(target: RelationTarget) -> Targets:
-    """Return the metadata of an item in free form and in each format."""
+    """Return the metadata of an item: in free form (without a format), and in each format."""
     item = target.item
     metadata = item.metadata()
     if item.content_type == "Metadata" and (metadata is None or _is_here(metadata)):
@@ -443,19 +447,19 @@ _NEXT_TARGETS = {"u": _find_last_edition, "t": _find_translations, "m": _find_me
 
 
 def list_next_items(item: CatalogueItem, letter: str) -> list[CatalogueItem]:
-    """Return the items of this Archive to which a step of any parameter leads from an item.
+    """Return the items of this Archive to which a step leads from an item, with any parameter.
 
-    :param letter: the letter of the step.
+    :param letter: the kind of the step: u, t or m.
     """
     targets = [target for _, target in _NEXT_TARGETS[letter](RelationTarget(item))]
     return [target.item for target in targets if target.own is None and target.item.state]
 
 
 def list_relations(item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> Targets:
-    """Return the texts and the targets of all relations of an item.
+    """Return all relations of an item: pairs of the text of the relation and its target.
 
     :param shapes: the shapes of the relations to follow, and all beginnings of these shapes.
-    :returns: the relations. The text of that of the item to itself is "".
+    :returns: the pairs. The first pair is ("", the item itself).
     """
     return list(_continue(RelationTarget(item), shapes))
 
@@ -463,7 +467,7 @@ def list_relations(item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> Targ
 def _continue(
     target: RelationTarget, shapes: frozenset[str]
 ) -> Iterator[tuple[str, RelationTarget]]:
-    """Yield the texts of the relations that begin at a target, and the targets to which they lead.
+    """Follow relations from a target, and yield ``(text, target)`` for each of them.
 
     :param shapes: the shapes of the relations that begin at the target.
     """
@@ -480,13 +484,13 @@ def _continue(
 def follow_path(
     item: CatalogueItem, path: tuple[Step, ...], shapes: frozenset[str] = SHAPES
 ) -> list[Targets]:
-    """Return the texts and the targets of the relations with the steps of a path.
+    """Follow the steps of a path from an item, and return what each step reaches.
 
     :param path: the steps to follow. A translation step without a language matches every
         translation.
     :param shapes: the shapes of the relations to follow.
-    :returns: a list for each beginning of the path: the item itself, then the targets after one
-        step, and so on.
+    :returns: one list for no step, one after the first step, and so on. Each list contains pairs
+        ``(text of the relation, target)``; it is empty if no target is reached.
     """
     reached: Targets = [("", RelationTarget(item))]
     levels, shape = [reached], ""
@@ -515,5 +519,5 @@ def step_matches(wanted: Step, step: Step) -> bool:
 
 
 def add_prefixes(shapes: set[str]) -> frozenset[str]:
-    """Return all shapes of a set, and all beginnings of these shapes."""
+    """Return some shapes and all beginnings of these shapes: "", "u" and "um" for "um"."""
     return frozenset(shape[:length] for shape in shapes for length in range(len(shape) + 1))

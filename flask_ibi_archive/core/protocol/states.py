@@ -28,7 +28,7 @@ ELSEWHERE = "Elsewhere"
 class Event(str, Enum):
     """An operation on an item.
 
-    In messages, the value of an event follows the words "it can't".
+    The value of an event is a verb phrase: error messages write it after the words "it can't".
     """
 
     DEPOSIT = "be deposited"

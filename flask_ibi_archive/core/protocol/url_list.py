@@ -37,15 +37,15 @@ from flask_ibi_archive.core.protocol.states import State
 
 
 class Named(Protocol):
-    """An object that has a repository name or an IBIp."""
+    """An object with the identifiers of an item: the repository name, the IBIp, or both."""
 
     @property
     def rep(self) -> str | None:
-        """The repository name of the object, or None."""
+        """The repository name; None if the item has only an IBIp."""
 
     @property
     def ibip(self) -> str | None:
-        """The IBIp of the object, or None."""
+        """The IBIp; None if the item has only a repository name."""
 
 
 #: The kind of a page of an item.
@@ -84,7 +84,7 @@ class ArchiveUrls:
 
     @property
     def relative(self) -> ArchiveUrls:
-        """The object that builds paths instead of URLs: the links of pages, for any host."""
+        """An object that builds the same URLs without scheme and host, for links in pages."""
         paths = copy(self)
         paths.origin = ""
         return paths
@@ -134,7 +134,7 @@ class ArchiveUrls:
         If the path does not begin with the path of the app, the path of the app is added.
 
         :param end: the end of the usual URL, after the identifier of the item.
-        :param text: the text for the function of the host.
+        :param text: the third argument of the host's function (see :data:`FindAddress`).
         :raises ValueError: if the function returns something else than a path, a URL or None.
         """
         ibi = item.rep or item.ibip
@@ -167,10 +167,10 @@ class ArchiveFacts:
     :param filter_url_list: True if the Archive sends filtered lists.
     :param follow_editions: True if the Archive finds the last edition by following the next
         editions in this Archive.
-    :param own_formats: the formats in which the Archive itself writes Dublin Core, and that URL
-        lists contain.
-    :param written_formats: further formats that the Archive writes. URL lists contain such a format
-        only if the request names it, because all of them would make each list longer.
+    :param own_formats: the formats in which the Archive itself writes Dublin Core. Every URL list
+        contains these formats.
+    :param written_formats: further formats that the Archive writes. A URL list contains such a
+        format only if the request names the format. Otherwise each list would be longer.
     :param lands_on_page: True if a persistent URL without verbs and path leads to the landing page.
     :param checks_access: False if the URL list is for a user who may read all files of all items.
     """
@@ -195,7 +195,7 @@ class ArchiveFacts:
         return relations.add_prefixes({pattern.shape for pattern in self.relations})
 
     def scope(self, relation: Relation, paths: tuple[str, ...]) -> catalogue_items.Scope:
-        """Return the scope for the relations of a relation's shape, and of all its beginnings.
+        """Return the scope for a relation and all its beginnings.
 
         :param paths: the possible paths of the requested file.
         """
@@ -209,7 +209,7 @@ class ArchiveFacts:
         )
 
     def answers(self, name: str) -> bool:
-        """Return True if the Archive answers the relation with a text."""
+        """Return True if the Archive answers a relation such as ``.lastedition``."""
         return self.relations is None or any(
             pattern.matches(parse_relation(name)) for pattern in self.relations
         )
@@ -227,7 +227,8 @@ NEXT_EDITION = "ibi.nextedition"
 class Description(NamedTuple):
     """What a URL list contains about the target of a relation.
 
-    :param words: the words of its ``ibi`` pair; None for metadata without an identifier.
+    :param words: the words of the pair ``ibi`` of the target; None for metadata without an
+        identifier.
     :param values: the values of the pairs of :data:`URL_PAIR_NAMES`; None if the user gets no URL.
     """
 
@@ -247,7 +248,7 @@ def answer_url_request(
     issue_key: Callable[[CatalogueItem], str],
     requested_only: bool = False,
 ) -> Sequence[UrlPair]:
-    """Return the URL list for a request, in no particular order.
+    """Return the pairs of the URL list for a request, in no particular order.
 
     The settings decide if the list is filtered. For a filtered list, the function computes only the
     pairs of the filtered list.
@@ -325,7 +326,7 @@ def find_metadata_url(
 def list_target_urls(
     item: CatalogueItem, request: UrlRequest, facts: ArchiveFacts
 ) -> list[DescribedTarget]:
-    """Return the targets of all relations that the Archive answers, and what users get there."""
+    """Return each relation that the Archive answers, with the description of its target."""
     view = _View(request, facts, has_path=False)
     return list(view.describe(relations.list_relations(item, facts.shapes)))
 
@@ -413,7 +414,7 @@ class _View:
         return stated or self.facts.addresses.metadata(described, format)
 
     def _find_item_url(self, target: RelationTarget, lands: bool) -> str | None:
-        """Return the URL of an item, one of its files or its list of files; None if unknown."""
+        """Return the URL of what was requested: the item, a file or the list of files; or None."""
         item, addresses = target.item, self.facts.addresses
         if item.state is None:
             return None

@@ -1,7 +1,13 @@
-"""The resolution of persistent URLs: converts answers of Archives to a redirect or an alert.
+"""The resolution of persistent URLs: turns the answers of Archives into a redirect or an alert.
 
-This package uses no database, clock or network. The resolver uses this package with the answers of
-all Archives. An Archive uses this package with its own answers. Source: [R] 6, 8.
+This package uses no database, clock or network. The resolver passes the answers of all Archives to
+this package. An Archive passes only its own answers. Source: [R] 6, 8.
+
+- The module ``persistent_url`` parses and formats persistent URLs.
+- The module ``former_links`` reads other links to items: foreign identifiers, former addresses.
+- The module ``answer`` checks the answer of an Archive, and extracts URLs and identifiers.
+- The module ``choice`` chooses among the answers of all Archives: the rules of a resolution.
+- The module ``outcome`` contains the results: redirects, alerts and alternatives.
 
 Terms of the standard:
 
@@ -17,6 +23,7 @@ URL list
     The answer of an Archive to a request about an item. The answer is a list of pairs; each pair
     has a name and a value. For example, the value of ``url.metadata`` is the URL of the metadata.
 form
-    One spelling of an identifier (IBI). The two forms are the repository name and the IBIp; an item
-    has one form or both.
+    One kind of identifier (IBI): a repository name, an IBIp, or a legacy identifier
+    (:mod:`flask_ibi_archive.core.identifiers`). An item may have a repository name and one of the
+    other two.
 """

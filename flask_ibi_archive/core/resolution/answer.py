@@ -41,12 +41,12 @@ def find_usable_url(
     """Return the URL in the value of a pair, or None if a redirect to the URL is not allowed.
 
     :param words: the words in the value of the pair ``url``. A valid value is a single word.
-    :param address: the host and port of the Archive, as registered at the resolver. All other
-        internal hosts are refused, because an Archive must not redirect readers into the network of
-        the reader or of the resolver. If ``address`` is None, the Archive is trusted and every host
-        is allowed.
+    :param address: the host and port of the Archive, as registered at the resolver. This host is
+        allowed. All other internal hosts are refused, because an Archive must not redirect readers
+        into a private network. If ``address`` is None, the Archive is trusted and every host is
+        allowed.
     :param inner_hosts: the internal hosts that are allowed for every Archive.
-    :returns: the URL in ASCII. All other characters are percent-encoded.
+    :returns: the URL in ASCII, with all other characters percent-encoded; or None.
     """
     if len(words) != 1 or len(words[0]) > MAX_URL or _CONTROL.search(words[0]):
         return None
@@ -111,8 +111,7 @@ class ArchiveSource:
 
     :param service: the IBI of the Archive's service, or the IBI of the actor.
     :param address: the host and port of the Archive or actor, as registered at the resolver.
-    :param is_own: whether the Archive runs in this process. The URLs of such an Archive are
-        trusted.
+    :param is_own: whether the Archive runs in this process. Its URLs are then trusted.
     :param is_actor: whether the source is an actor ([P] 4).
     """
 
@@ -147,10 +146,10 @@ class Question:
 class Answer:
     """The URL list that an Archive returned for a question.
 
-    :param pairs: the words of each value, by the name of the pair. The mapping is empty if the
-        Archive does not know the item.
-    :ivar contents: the usable content for readers with access to some internal hosts, once it was
-        parsed: the same answer is used again when a resolution is replayed.
+    :param pairs: the words of the value of each pair, by the name of the pair. The mapping is empty
+        if the Archive does not know the item.
+    :ivar contents: a cache of :func:`parse_answer`, by ``inner_hosts``. A resolution that is
+        replayed uses the same answers again.
     """
 
     source: ArchiveSource
@@ -167,8 +166,7 @@ class RelationEntry:
 
     :param content_type: Data or Metadata.
     :param state: Original or Copy.
-    :param ibi: the forms of the identifier, with the repository name first. The tuple is empty if
-        the identifier is unknown.
+    :param ibi: the identifiers of the item, the repository name first; () if they are unknown.
     """
 
     url: str | None = None
@@ -184,12 +182,12 @@ NO_ENTRY = RelationEntry()
 class AnswerContent:
     """The usable content of an answer.
 
-    :param entries: the values for each relation, by the steps of the relation. Each relation has a
-        URL or an identifier. A relation is only included if it consists of the first steps, or of
-        all steps, of the question's relation. The empty relation is the item itself.
-    :param next_edition: the forms of the identifier of the next edition.
+    :param entries: the values for each relation that has a URL or an identifier, by the steps of
+        the relation. Only the relation of the question and its beginnings are included. The key ()
+        is the item itself.
+    :param next_edition: the identifiers of the next edition, the repository name first; or ().
     :param url_key: the URL key. The resolver sends this key in the acknowledgment.
-    :param is_tombstone: whether the item was removed. A tombstone has no entries.
+    :param is_tombstone: whether the item was removed. Then there are no entries.
     :param timestamp: the date when the item was removed.
     Source: [R] 7.2, Tables 7.3 to 7.5.
     """
@@ -204,7 +202,7 @@ class AnswerContent:
 def parse_answer(
     answer: Answer, inner_hosts: hosts.InnerHosts = hosts.NO_INNER_HOSTS
 ) -> AnswerContent:
-    """Return the usable content of an answer, which is parsed once.
+    """Return the usable content of an answer. Later calls return the same object.
 
     Unknown and malformed pairs are ignored.
 
@@ -273,7 +271,7 @@ def _parse_ibi(pairs: Mapping[str, tuple[str, ...]], name: str) -> tuple[Identif
 
 
 def read_answer(status: int, content_type: str, body: bytes) -> list[Pair] | str:
-    """Return the pairs of an Archive's HTTP answer, or the reason why it is not accepted.
+    """Parse an Archive's HTTP answer: return its pairs, or a text that says why it is not accepted.
 
     An answer with status 200 is accepted. An answer with status 400 is accepted if the answer
     contains an ``alert`` pair: the Archive has rejected the question. Then the result is an empty

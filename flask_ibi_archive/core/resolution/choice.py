@@ -3,28 +3,32 @@
 A persistent URL names an item and a path: the steps that lead from the item to what the reader
 wants, such as the last edition and then its metadata. In a round, all Archives get the same
 questions. An Archive knows its own items, and the identifiers of the items to which its own items
-refer. So an answer contains the URL at the end of the path, or only identifiers of items on it.
+refer. So an answer contains the URL at the end of the path, or only identifiers of items on the
+path.
 
-A *candidate* is an answer with a choice of languages for the *open* translations: those without a
-language. It follows the path as far as the answer contains it, and is one of three things:
+A step to a translation without a language is *open*: the reader's languages decide. A *candidate*
+is an answer together with one choice of languages for the open steps. It follows the path as far as
+the answer goes, and is one of three things:
 
 - It has a redirect: the answer contains an acceptable URL for the whole path.
-- It has a follow-up *route* to another question: about the last item on the path that the answer
-  names, or about the same item where the answer stops: without a step, in another language, or with
-  the next edition. A question may contain only the first steps; the others are *remaining*.
-- It is a dead end. Where all answers to the follow-up question say that the item was removed, a
-  last edition is passed over, and any other step is a dead end.
+- It leads to a follow-up question, along a *route*. This question is about the last item on the
+  path that the answer names. Or it is about the same item, but changes the step where the answer
+  stops: it omits the step, changes the language, or asks for the next edition. If a question
+  contains only the first steps of the path, the other steps are *remaining*.
+- It is a dead end. If all answers to its follow-up question say that the item was removed, it
+  becomes a dead end, too; but a removed last edition is replaced by the edition before.
 
-The same answer with the next best language is another candidate. What failed is *rejected*.
+The same answer with the next best language is another candidate. The steps that failed are
+*rejected*.
 
 :meth:`Analysis._choose` decides about a set of candidates. The first rule that applies counts:
 
-1. A redirect is taken. Every redirect is right, so the first one ends the resolution at once. But
-   there can be only one Original: if the Original is required, all answers are awaited, and two
-   sources that claim to have that of the same item lead to an alert. And a redirect to the item
-   itself in place of its translation waits for the answers about the translation.
-2. Questions that were not asked yet are the next round. Those beyond :data:`MAX_QUESTIONS` are
-   postponed; they precede the questions of the round after that.
+1. A redirect is taken. Every redirect is right, so the first one ends the resolution at once. There
+   are two exceptions. If the reader requires the Original, all answers are awaited; if two sources
+   claim to have the Original of the same item, the outcome is an alert. And a redirect to the item
+   itself, in place of a translation, waits for the answers about the translation.
+2. Questions that were not asked yet are the next round. Questions beyond :data:`MAX_QUESTIONS` are
+   postponed to the round after that, and come first there.
 3. For a question that was asked already, the earlier answers are candidates again, on a new route.
 4. Otherwise, all candidates are dead ends. Postponed candidates are tried, then other languages:
    the choice that was made last is replaced first, then the choices in earlier rounds. If nothing
@@ -108,12 +112,12 @@ _MISSING_PARTS = {
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """A question, and the candidates whose follow-up is this question. Archives get the question.
+    """A follow-up question for the Archives, and the candidates that led to this question.
 
-    :param questions: the same question with each known form of the identifier. The first one, with
-        the repository name if the item has one, is asked.
-    :param remaining: the steps of the persistent URL that follow those of the question.
-    :param length: the number of steps of the earlier question that lead to the item.
+    :param questions: the same question with each known identifier of the item; a repository name
+        comes first. Only the first question is asked.
+    :param remaining: the steps of the persistent URL that follow the steps of the question.
+    :param length: how many steps of the earlier question lead to the item of this question.
     """
 
     questions: tuple[Question, ...]
@@ -128,7 +132,7 @@ class Route:
 
     @cached_property
     def visited(self) -> frozenset[tuple[Question, Steps]]:
-        """This question and all earlier ones on the route, with their remaining steps."""
+        """Pairs (question, remaining steps): of this route, and of all routes that led to it."""
         here = frozenset([(self.question, self.remaining)])
         return here.union(*[origin.route.visited for origin in self.origins])
 
@@ -139,9 +143,9 @@ class Route:
 
 
 def _join_routes(candidates: Iterable[Candidate]) -> list[Route]:
-    """Return the routes on which candidates continue; candidates with the same question share one.
+    """Return the follow-up routes of some candidates; routes with the same question are joined.
 
-    A route that continues after more steps comes first.
+    The routes are sorted by ``length``, the largest first.
     """
     routes: list[Route] = []
     found = [candidate.follow_up for candidate in candidates if candidate.follow_up]
@@ -167,13 +171,13 @@ class Candidate:
     """A possible way from one answer to the requested URL.
 
     :param route: the route that led to the question of the answer.
-    :param rejected: beginnings of the path that were tried without success. The last step of each
-        chose a language, or led to a last edition that was removed.
-    :ivar chosen: the first steps of the question that the answer contains. Open translations have
-        the chosen language.
-    :ivar choice: what is rejected to get the next candidate of the answer, if anything.
-    :ivar has_language: whether a language was chosen on the route or here. None was chosen if the
-        item itself is used, because no translation suits the reader.
+    :param rejected: beginnings of the path that were tried without success. In each, the last step
+        is the wrong one: the chosen language, or a last edition that was removed.
+    :ivar chosen: the first steps of the question, as far as the answer contains them. An open
+        translation step has the chosen language.
+    :ivar choice: the steps to reject so that the same answer gives the next candidate; or None.
+    :ivar has_language: whether a language was chosen, here or earlier on the route. False if no
+        translation suits the reader, so that the item itself is used.
     :ivar depends_on_language: whether Accept-Language influenced the question or the choice here.
     """
 
@@ -199,7 +203,7 @@ class Candidate:
     # --- the steps that the answer contains ------------------------------------------------------
 
     def _follow(self, step: Step) -> Steps | None:
-        """Return the chosen steps and the next one, or None if the candidate stops before it."""
+        """Return the chosen steps with one more step, or None if the candidate stops before it."""
         is_open, shorter = step.is_any_translation, _drop_country(step)
         ahead = self._choose_language() if is_open else (*self.chosen, step)
         if ahead is None:
@@ -223,7 +227,7 @@ class Candidate:
         return ahead
 
     def _choose_language(self) -> Steps | None:
-        """Return the chosen steps and the best translation, or None if the candidate stops here."""
+        """Return the chosen steps with the best translation, or None if the candidate ends here."""
         length, ranges, entries = len(self.chosen), self.reader.ranges, self.content.entries
         longer = {steps[: length + 1] for steps in entries if len(steps) > length}
         offered = {steps for steps in longer if steps[:-1] == self.chosen}
@@ -250,9 +254,11 @@ class Candidate:
         return untranslated
 
     def _find_untranslated(self, offered: AbstractSet[Steps]) -> Steps | None:
-        """Return the steps with the translation that is the item itself, or None if missing.
+        """Return the steps to the offered translation that is the item itself, or None.
 
-        This translation has no language, or it has the same identifier as the item.
+        This translation has no language, or the same identifier as the item.
+
+        :param offered: the steps to each translation in the answer.
         """
         forms = self._get_ibi(self.chosen)
         for ahead in sorted(offered, key=lambda steps: steps[-1].name):
@@ -261,24 +267,24 @@ class Candidate:
         return None
 
     def _get_ibi(self, steps: Steps) -> tuple[Identifier, ...]:
-        """Return the forms of the identifier to which steps lead, or () if it is unknown."""
+        """Return the identifiers of the item to which steps lead; () if they are unknown."""
         return self.content.entries.get(steps, NO_ENTRY).ibi
 
     @property
     def _current(self) -> Steps:
-        """The first step that the answer does not contain, as a tuple; () if it contains all."""
+        """The first step that the answer lacks, as a tuple; () if the answer contains all steps."""
         return self.path[len(self.chosen) : len(self.chosen) + 1]
 
     @property
     def _ahead(self) -> Steps:
-        """The steps after the current one."""
+        """The steps after the current one, and the remaining steps."""
         return self.path[len(self.chosen) + 1 :] + self.route.remaining
 
     # --- where the candidate leads ---------------------------------------------------------------
 
     @property
     def entry(self) -> RelationEntry:
-        """The values for all steps of the question. It is empty if the answer lacks some steps."""
+        """The values of the answer for all steps of the question; NO_ENTRY if steps are missing."""
         return NO_ENTRY if self._current else self.content.entries.get(self.chosen, NO_ENTRY)
 
     @cached_property
@@ -302,9 +308,9 @@ class Candidate:
 
     @cached_property
     def follow_up(self) -> Route | None:
-        """The route with the next question, or None if the answer leads to none.
+        """The route with the next question, or None if the answer leads to no question.
 
-        It is set otherwise if a rejected step or a choice of language ends the chosen steps.
+        :meth:`_follow` and :meth:`_choose_language` may set this attribute to another value.
         """
         path, current = self.path + self.route.remaining, self._current
         forms = {self.route.question.ibi, *self._get_ibi(())}
@@ -324,7 +330,7 @@ class Candidate:
         return None
 
     def _ask_in_parts(self) -> Route | None:
-        """Return the route on which an answer with all steps of the question is continued."""
+        """Return the next route if the answer contains all steps of the question; or None."""
         remaining, last = self.route.remaining, self.chosen[-1:]
         if self.reader.requires_original and self.entry.url and len(self.chosen) > 1:
             # The metadata of a Copy may have no identifier, and then do not lead to the metadata of
@@ -336,7 +342,7 @@ class Candidate:
         return None
 
     def _ask_without_step(self) -> Route:
-        """Return the route without the current step: the item before it is what it leads to."""
+        """Return the route that omits the current step, as if it led back to the same item."""
         if ibi := self._get_ibi(self.chosen) if self.chosen else ():
             steps = (*filter(_has_format, self.chosen), *self._ahead)
             return self._ask(steps, (), ibi, len(self.chosen))
@@ -345,7 +351,10 @@ class Candidate:
     def _ask(
         self, steps: Steps, remaining: Steps = (), forms: Sequence[Identifier] = (), length: int = 0
     ) -> Route:
-        """Return a route. Without forms of an identifier, it is about the same item."""
+        """Return a route with a new question, about the same item if ``forms`` is ().
+
+        :param forms: the identifiers of the item of the question.
+        """
         asked = self.route.question
         verbs = VerbList(Relation(steps), asked.verbs.file_list)
         questions = [Question(ibi, verbs, asked.filepath) for ibi in forms or [asked.ibi]]
@@ -353,7 +362,7 @@ class Candidate:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """The follow-up question, once with each form of the identifier."""
+        """The follow-up question, once for each identifier of the item; () if there is none."""
         return self.follow_up.questions if self.follow_up else ()
 
     @property
@@ -365,9 +374,9 @@ class Candidate:
     # --- other candidates of the same answer -----------------------------------------------------
 
     def pass_over_edition(self) -> Candidate | None:
-        """Return the candidate without the removed edition to which the follow-up question leads.
+        """Return a candidate that skips the removed edition of the follow-up question.
 
-        The edition before the removed edition is then the last edition.
+        The edition before the removed one is then the last edition.
 
         :returns: None if the follow-up question is not about an edition.
         """
@@ -388,13 +397,13 @@ class Candidate:
 
     @property
     def contains_item(self) -> bool:
-        """Whether the answer contains the requested item. The URL of the item may be unusable."""
+        """Whether the answer contains the requested item, with or without a usable URL."""
         is_last = bool(self.entry.ibi) and self.follow_up is None
         return not self.route.remaining and (self.entry.url is not None or is_last)
 
     @property
     def missing_part(self) -> tuple[Identifier, MissingPart]:
-        """The last item on the path that is known, and the part that it does not have."""
+        """``(ibi, part)``: the last known item on the path, and the part that this item lacks."""
         question, length = self.route.question, self._find_missing_step()
         forms = self._get_ibi(self.chosen[:length]) if self.follow_up and length else ()
         ibi = forms[0] if forms else question.ibi
@@ -414,7 +423,7 @@ class Candidate:
 
 
 def _drop_country(step: Step) -> Step | None:
-    """Return the translation into xx if a step is a translation into xx-YY, otherwise None."""
+    """Return the step ``.translation(xx)`` for a step ``.translation(xx-YY)``, otherwise None."""
     language, dash, _ = (step.parameter or "").partition("-")
     is_country = bool(dash) and step.kind is StepKind.TRANSLATION
     return Step(StepKind.TRANSLATION, language) if is_country else None
@@ -432,8 +441,8 @@ class Analysis:
     :param max_rounds: the maximum number of rounds of questions.
     :param inner_hosts: the internal hosts to which the reader may be redirected.
     :ivar questions: the questions of the current round. Every Archive receives these questions.
-    :ivar waits_for_all: whether all answers of a round are needed before a redirect. This is the
-        case if only the Original is acceptable.
+    :ivar waits_for_all: whether a redirect must wait for all answers of a round. This is so if the
+        reader accepts only the Original.
     Source: [R] 6.2.
     """
 
@@ -488,8 +497,8 @@ class Analysis:
 
         Answers to other questions are ignored.
 
-        :returns: the redirect to the URL of the answer, which ends the resolution. None if the
-            answer has no usable URL, or if all answers of the round are needed.
+        :returns: the redirect to the URL of the answer; the resolution is then at its end. None if
+            the answer has no usable URL, or if :attr:`waits_for_all` is True.
         """
         route = self._routes.get(answer.question)
         if route is None:
@@ -510,11 +519,12 @@ class Analysis:
         return None
 
     def add_silence(self, source: ArchiveSource, question: Question, state: State | None) -> None:
-        """Note that an Archive did not answer, and use its claim in place of the answer.
+        """Note that an Archive did not answer. Its claim, if any, is used in place of an answer.
 
         :param question: a question of the current round.
-        :param state: what the Archive claims: Deleted, or Original if only this is acceptable. None
-            if its claim can't stand in for the answer, as always if :meth:`names_item` is false.
+        :param state: the state that the Archive claims: Deleted, or Original if the reader accepts
+            only the Original. None if the claim cannot replace the answer. It is always None if
+            :meth:`names_item` returns False.
         """
         if state is State.DELETED:
             self._tombstones.append((Answer(source, question, {}), None))
@@ -567,7 +577,7 @@ class Analysis:
     # --- the rules -------------------------------------------------------------------------------
 
     def _choose(self, candidates: Sequence[Candidate]) -> Outcome | None:
-        """Return the outcome for some candidates, or None if all candidates are dead ends."""
+        """Decide about some candidates: return the outcome, or None if all are dead ends."""
         candidates = [self._pass_over_edition(candidate) or candidate for candidate in candidates]
         if outcome := self._find_redirect(candidates):
             return outcome
@@ -606,7 +616,7 @@ class Analysis:
         return redirects[0] if redirects else None
 
     def _reuse_answers(self, candidates: Sequence[Candidate]) -> Outcome | None:
-        """Return the outcome for answers to questions that were asked already (rule 3)."""
+        """Use earlier answers if a question was asked already; return the outcome (rule 3)."""
         reused: list[Candidate] = []
         for joined in _join_routes(candidates):
             for question in filter(self._earlier.__contains__, joined.questions):
@@ -622,7 +632,7 @@ class Analysis:
         return outcome
 
     def _choose_postponed(self) -> Outcome | None:
-        """Return the outcome for the postponed candidates, or None without success (rule 4)."""
+        """Try the postponed candidates; return the outcome, or None without success (rule 4)."""
         postponed, self._postponed = self._postponed, []
         if not postponed:
             return None
@@ -632,7 +642,7 @@ class Analysis:
         return outcome
 
     def _try_other_languages(self) -> Outcome | None:
-        """Return the outcome for other languages of dead ends, or None without success (rule 4)."""
+        """Try other languages for dead ends; return the outcome, or None (rule 4)."""
         if self._is_language_silent:
             return None
         current = self._list_current()
@@ -664,7 +674,7 @@ class Analysis:
         return [route for route in _join_routes(candidates) if asked.isdisjoint(route.questions)]
 
     def _pass_over_edition(self, candidate: Candidate) -> Candidate | None:
-        """Return the candidate to use instead if the next edition was removed, otherwise None."""
+        """Return another candidate if all answers say that the edition was removed, or None."""
         is_removed = not self._removed.isdisjoint(candidate.questions)
         return candidate.pass_over_edition() if is_removed else None
 
@@ -673,14 +683,14 @@ class Analysis:
         return [origin for route in self._routes.values() for origin in route.origins]
 
     def _list_current(self) -> list[Candidate]:
-        """Return the candidates of this round, or those before it if this round has none."""
+        """Return the candidates of this round, or those of the round before if there are none."""
         return self._candidates or self._list_origins()
 
     def _is_last_round(self) -> bool:
         return self._rounds >= self._max_rounds
 
     def _is_end(self, candidate: Candidate) -> bool:
-        """Return whether no answer to the follow-up question of a candidate came."""
+        """Return whether the follow-up question of a candidate got no answer."""
         return self._earlier.keys().isdisjoint(candidate.questions)
 
     def _was_item_found(self, candidate: Candidate) -> bool:

@@ -41,9 +41,9 @@ class FormerLink:
     """One meaning of a requested URL.
 
     :param alias: the foreign identifier or the former address.
-    :param wanted: the persistent URL that the requested URL stands for. Its IBI is not that of the
-        item, which is not known yet.
-    :param rest: what follows the alias: modifier, path and query.
+    :param wanted: a persistent URL with the same modifier, path and query. Its IBI is a
+        placeholder, because the IBI of the item is not known yet.
+    :param rest: the text after the alias: modifier, path and query.
     """
 
     alias: ForeignIdentifier
@@ -62,18 +62,20 @@ def is_at_host(alias: str, host: str | None) -> bool:
 
 
 def find_former_links(target: str, bases: Sequence[str]) -> list[FormerLink]:
-    """Return what a requested URL may mean, the longest alias first.
+    """Return all possible meanings of a requested URL, the one with the longest alias first.
 
-    A path may follow a foreign identifier directly, as in ``/hdl:20.500.12345/678/thesis.pdf``. It
-    may follow an address only after a modifier, since the path below an address is another page.
+    A path may follow a foreign identifier directly, as in ``/hdl:20.500.12345/678/thesis.pdf``.
+    After a former address, a path of the item needs a modifier in front of it, since a longer
+    address may be the address of another page.
 
     The path may also be a whole address, as ``/http://old.example.org/handle/1/2``: a resolver
-    redirects to it at the Archive that claims the address.
+    redirects to such a path at the Archive that claims the address.
 
     Old systems write one address with and without a slash or the number of a session at its end.
     The inflection ``?info`` of an ARK asks for the metadata.
 
-    :param target: the path and the query, in ASCII. What a path may contain is not percent-encoded.
+    :param target: the path and the query, in ASCII. Only characters that a path must not contain
+        are percent-encoded.
     :param bases: the beginnings of the addresses of the target, such as ``http://old.example.org``.
     """
     if written := _ADDRESS.match(target):
@@ -102,7 +104,7 @@ def _find_ends(path: str) -> Iterator[int]:
 
 
 def _try(parse: Callable[[str], ForeignIdentifier], text: str, rest: str) -> FormerLink | None:
-    """Return the meaning with an alias that a function parses; None if it is malformed."""
+    """Return the meaning in which ``text`` is the alias; None if one of the texts is malformed."""
     try:
         return FormerLink(parse(text), parse_persistent_target(_PLACEHOLDER + rest), rest)
     except (IdentifierError, MalformedPersistentUrl):

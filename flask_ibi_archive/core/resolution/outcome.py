@@ -1,4 +1,4 @@
-"""The outcomes of a resolution: a redirect, or an alert and other parts ([R] 6.2)."""
+"""The outcomes of a resolution: a redirect, or an alert with links to other parts ([R] 6.2)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class Redirect:
     :param content_type: Data or Metadata, or None if the answer contains no content type.
     :param state: Original or Copy, or None if the answer contains no state.
     :param url_key: the URL key for the acknowledgment, or None if the answer contains no key.
-    :param ibi: the forms of the identifier of the item at the URL. The tuple is empty if the
-        identifier is unknown.
+    :param ibi: the identifiers of the item at the URL; () if they are unknown.
     :param depends_on_language: whether the URL depends on Accept-Language.
     :param question: the question that the Archive answered.
     """
@@ -41,7 +40,7 @@ class Redirect:
 
     @property
     def names(self) -> set[Identifier]:
-        """The known identifiers of the item at the URL."""
+        """All known identifiers of the item at the URL."""
         return {*self.ibi, *(() if self.question.verbs.relation.steps else [self.question.ibi])}
 
     def create_acknowledgment(
@@ -68,7 +67,7 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class NextRound:
-    """The outcome that another round of questions to all Archives is needed."""
+    """Another round of questions to all Archives is needed."""
 
     questions: tuple[Question, ...]
 
@@ -139,18 +138,18 @@ class Alert:
     :param asked: the number of Archives that received the last questions.
     :param timestamp: the date when the item was removed, or None if the date is unknown.
     :param reason: the error in a malformed URL, otherwise None.
-    :param suggestion: the identifier that the reader of a malformed one probably meant.
+    :param suggestion: the identifier that the reader probably meant, if the URL is malformed.
     :param depends_on_language: whether the alert depends on Accept-Language.
     :param missing_part: the missing part of the item.
-    :param removed: the items that were removed, among those to which the item leads.
-    :param is_found: whether an Archive knows the item, but not what was requested of it, and others
-        did not answer.
+    :param removed: the related items that were removed.
+    :param is_found: whether an Archive knows the item, but not the requested part of it, while
+        other Archives did not answer.
     :param claimants: the Archives that claim to have the item, but did not answer.
-    :param is_conflict: whether the sources claim the same Original in their logs, so that the
-        resolver has told their administrators.
+    :param is_conflict: whether the sources also claim the same Original in their published lists.
+        Then the resolver has told their administrators.
     :param conflict: the number of this conflict at the resolver. None if it is unknown.
     :param alias: the foreign identifier that nobody claims. Then there is no ``ibi``.
-    :param alternatives: persistent URLs of other parts that the item has.
+    :param alternatives: the persistent URLs of other parts of the item, such as its metadata.
     Source: [R] 6.2.
     """
 
@@ -220,14 +219,17 @@ _ALTERNATIVES = (
 
 
 def ask_for_alternatives(alert: Alert) -> list[Question]:
-    """Return the questions about other parts of an item, after an alert that a part is missing."""
+    """Return questions about other parts of an item, after an alert that a part is missing.
+
+    :returns: [] if the alert names no item.
+    """
     return [Question(alert.ibi, verbs) for verbs in _ALTERNATIVES if alert.ibi is not None]
 
 
 def add_alternatives(
     alert: Alert, answers: Iterable[Answer], inner_hosts: InnerHosts = NO_INNER_HOSTS
 ) -> Alert:
-    """Return an alert with the parts of the item for which answers have a URL or an identifier.
+    """Add alternatives to an alert: the parts for which answers contain a URL or an identifier.
 
     Removed items are left out. The list of files has no identifier of its own.
 

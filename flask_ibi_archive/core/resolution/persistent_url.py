@@ -86,8 +86,8 @@ class PersistentUrl:
     :param path: the path of the requested file, percent-encoded and with a leading "/". The path is
         "" if no file is requested.
     :param requires_original: whether the user only accepts the Original, and no Copy.
-    :param passed_query: the pairs of the query that are added to the URL of the item. The pairs are
-        percent-encoded and separated by "&".
+    :param passed_query: the part of the query that is added to the URL of the item: percent-encoded
+        pairs, separated by "&"; or "".
     Source: [R] 6.1, Table 6.1; 6.2, Tables 6.6 and 6.8.
     """
 
@@ -159,7 +159,7 @@ def read_persistent_url(text: str) -> PersistentUrl:
 
 
 def find_cited_identifier(url: str) -> Identifier | None:
-    """Return the identifier in a persistent URL that leads to an item itself.
+    """Return the identifier in a persistent URL that requests an item itself, not a part of it.
 
     :returns: None for any other URL, such as a persistent URL with a modifier or a path.
     """
@@ -223,7 +223,7 @@ def _to_text(decoded: str) -> str:
 
 
 def _find_identifier(decoded: str) -> tuple[Identifier, int]:
-    """Return the identifier in a path, and the position where the identifier ends."""
+    """Return ``(identifier, end)``: the identifier in a path, and the position where it ends."""
     start = 0
     for start in islice(_find_starts(decoded), MAX_PREFIXES + 1):
         # Only read the length of the longest identifier, because reading the whole rest is slow.
@@ -243,7 +243,7 @@ def _find_identifier(decoded: str) -> tuple[Identifier, int]:
 
 
 def _find_starts(decoded: str) -> Iterator[int]:
-    """Yield the positions where the identifier may begin: the start and the end of each prefix."""
+    """Yield each position where the identifier may begin: the start, and the end of each prefix."""
     start = len(decoded) - len(decoded.lstrip("/"))
     host_may_follow = False
     while True:
@@ -264,7 +264,7 @@ def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
 
 
 def _read_modifier(decoded: str, end: int) -> tuple[list[relations.Step], list[str], int]:
-    """Return the steps of a modifier, the text of each step, and the end position."""
+    """Parse the modifier at ``end``; return its steps, their texts, and the position after it."""
     steps: list[relations.Step] = []
     names: list[str] = []
     while len(steps) < 5 and (match := _SIGN.match(decoded, end)):  # at most four are valid
@@ -282,8 +282,7 @@ def _read_modifier(decoded: str, end: int) -> tuple[list[relations.Step], list[s
 def _read_query(query: str) -> tuple[bool, str, str]:
     """Read the query of a persistent URL.
 
-    :returns: whether the Original is required, the verb list, and the pairs that are added to the
-        URL of the item.
+    :returns: ``(requires_original, verb_list, passed_query)``; see :class:`PersistentUrl`.
     """
     values: dict[str, str] = {}
     passed = []
@@ -307,7 +306,7 @@ def _read_query(query: str) -> tuple[bool, str, str]:
 
 
 def _join_verbs(steps: list[relations.Step], verb_list: str) -> relations.VerbList:
-    """Return the verbs of a modifier, then the verbs of a verb list without repetition."""
+    """Return the verbs of a modifier, followed by the verbs of a verb list that it lacks."""
     verbs = [relations.format_verb(step) for step in steps]
     others = [verb for verb in verb_list.replace("+", " ").split(" ") if verb not in verbs]
     if not any(others):
@@ -331,7 +330,7 @@ def _cut_path(path: str, length: int) -> str:
 
 
 def format_persistent_target(url: PersistentUrl) -> str:
-    """Return the text of a persistent URL that follows the host name.
+    """Return the part of a persistent URL that follows the host name.
 
     :returns: ASCII text with a leading "/". Verbs are written as a modifier.
     :raises ValueError: if the IBI and the path together look like a repository name. This
