@@ -137,7 +137,7 @@ class Archive:
 
     @property
     def own_context(self) -> OperationContext:
-        """The objects that the operations need, also if the items are in a host's catalogue."""
+        """The objects that operations use, even if the items are in a host's own catalogue."""
         return OperationContext(
             self.database,
             (self._served or self._find())[0],
@@ -150,7 +150,7 @@ class Archive:
 
     @property
     def context(self) -> OperationContext:
-        """The same as :attr:`own_context`, for operations on items.
+        """The same as :attr:`own_context`, but only if the items are in the tables of this package.
 
         :raises StorageError: if the items are in the catalogue of the host.
         """
@@ -164,7 +164,11 @@ class Archive:
         return Claims(self)
 
     def number_changes(self, connection: Connection) -> tuple[datetime, bool]:
-        """Number changes of items for harvesters and resolvers (items/changes.py)."""
+        """Give numbers to changes of items, so that harvesters and resolvers see them.
+
+        See items/changes.py. Return the time of the last numbered change, and whether there may be
+        more changes without a number.
+        """
         describe, now = partial(describe_items, self), self.own_context.now()
         return changes.number_changes(connection, self.served().id, now, changes.BATCH, describe)
 
@@ -217,7 +221,7 @@ class Archive:
     downgrade = downgrade
 
     def forget(self) -> None:
-        """Discard the cached Archive; its tables were removed."""
+        """Discard the cached Archive, because its tables were removed."""
         self._served = None
 
     def read_catalogue(self, read: Callable[[Catalogue], Result]) -> Result:

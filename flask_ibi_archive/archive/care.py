@@ -1,4 +1,4 @@
-"""Care for an Archive: verification of files, check of links."""
+"""Checks that keep an Archive in order: are all stored files undamaged, and do all links work?"""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ class BrokenLink(NamedTuple):
 
 
 def read_links(database: Database, archive_id: int) -> dict[str, list[str]]:
-    """Return the addresses of files, metadata and formats, with the items that use them."""
+    """Return the addresses of files, metadata and formats on other servers.
+
+    :returns: for each address, the identifiers of the items that use the address.
+    """
     ibi, links = func.coalesce(Item.rep, Item.ibip).label("ibi"), defaultdict(list)
     # the others show no links to readers
     shown = Item.archive_id == archive_id, Item.state != State.DELETED.value
@@ -85,12 +88,12 @@ def find_broken(
     inner_hosts: InnerHosts,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[BrokenLink]:
-    """Check addresses, and yield those that do not work. A host gets one request at a time.
+    """Request addresses, and yield those that do not work. A host gets one request at a time.
 
     :param links: the result of :func:`read_links`.
-    :param base_url: the address of the Archive, which the requests name.
+    :param base_url: the address of the Archive, which each request contains.
     :param inner_hosts: the internal hosts to which requests may be sent.
-    :param progress: called with the number of addresses that were checked, and of all.
+    :param progress: called with the number of checked addresses and the number of all addresses.
     """
     locks = {urlsplit(url).netloc: Lock() for url in links}
     failures: Counter[str] = Counter()
@@ -137,9 +140,9 @@ def find_faults(
     files: FileStore,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[Fault]:
-    """Yield the faults of the stored files of an Archive. No transaction stays open meanwhile.
+    """Yield the faults of the stored files. While files are read, no transaction is open.
 
-    :param progress: called with the number of files that were checked, and of all files.
+    :param progress: called with the number of checked files and the number of all files.
     """
     columns = select(File.item_id, File.path, File.sha256, File.size)
     of_items = columns.join(Item, Item.id == File.item_id)
@@ -165,7 +168,7 @@ def find_faults(
 def store_faults(
     database: Database, archive_id: int, faults: Sequence[Fault], now: datetime
 ) -> None:
-    """Store the result of a check for the page of the librarian, instead of the one before."""
+    """Replace the stored result of the last check, which the page of the librarian shows."""
     stored = [{"kind": one.kind, "ibi": one.ibi, "path": one.path} for one in faults[:MAX_STORED]]
     values = {"checked_at": now, "faults": stored}
     with database.writing() as connection:

@@ -67,7 +67,10 @@ MOUNT_ADVICE = (
 
 
 def list_readiness_checks(archive: Archive) -> dict[str, Callable[[], None]]:
-    """Return the functions that check what must be ready; they raise NotReady or ConfigError."""
+    """Return a function for each thing that must be ready: "database", "replica" and "files".
+
+    The function raises NotReady or ConfigError if the thing is not ready.
+    """
     return {
         "database": partial(check_database, archive),
         "replica": partial(check_replica, archive),
@@ -172,7 +175,7 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
 
 
 def _check_programs(archive: Archive) -> str:
-    """Check that programs can get identifiers, and that nobody can read their keys on the way."""
+    """Check that a program has a valid key, and that keys are not sent without encryption."""
     keys, now = list_keys(archive.database, archive.served().id), archive.clock()
     valid = [key for key in keys if find_status(key, now) == "valid"]
     if not valid:
@@ -209,9 +212,10 @@ def _check_database(archive: Archive) -> str:
 
 
 def _check_files(archive: Archive, compares: bool) -> str:
-    """Check the folder of files.
+    """Check that the folder of files can be written, and fits the database.
 
-    :param compares: whether the files are compared with the database, which may be older.
+    :param compares: whether to look for files that are newer than the last change in the database.
+        There are such files if an older database was restored.
     """
     folder, files = archive.config.files_folder, archive.files_folder
     check_files(folder)
@@ -225,7 +229,7 @@ def _check_files(archive: Archive, compares: bool) -> str:
 
 
 def _check_claims(archive: Archive) -> str:
-    """Check that resolvers can read the claims, and whether an older database was restored."""
+    """Check that resolvers can read the claims, and that no older database was restored."""
     claims = archive.claims
     hindrance = claims.find_hindrance()
     if hindrance is not None:
@@ -267,7 +271,7 @@ def _check_catalogue(archive: Archive, records: RecordSource) -> str:
 
 
 def _check_pages(archive: Archive) -> str:
-    """Let the app show a page of the Archive, and answer a harvester."""
+    """Request a page of the Archive and an answer for harvesters, in this process."""
     if EXTENSION not in current_app.blueprints:
         return _("this app serves no pages (routes=False)")
     path = archive.addresses.archive_statistics().removeprefix(archive.addresses.base)
@@ -297,12 +301,12 @@ def _check_pages(archive: Archive) -> str:
 
 
 def _is_gate(status: int) -> bool:
-    """Return whether the status of a page may be that of a check whether users have logged in."""
+    """Return whether the status of a page may come from a login that users must pass first."""
     return status in (401, 403) or 300 <= status < 400
 
 
 def _check_persistent_urls(archive: Archive) -> str:
-    """Let the app answer the persistent URL of an item."""
+    """Request the persistent URL of an item, in this process."""
     records = archive.items.records
     if EXTENSION not in current_app.blueprints:
         return "this app does not answer them (routes=False)"
@@ -332,12 +336,12 @@ def _check_persistent_urls(archive: Archive) -> str:
 def _dispatch(
     archive: Archive, path: str, method: str = "GET", **options: Any
 ) -> tuple[TestResponse, bool]:
-    """Let the app answer a request as for a reader, without a server.
+    """Send a request to the app in this process, without a server, and return the answer.
 
     The request passes the WSGI middleware of the app, which may prepare what its layout needs.
 
     :param options: further arguments of the request.
-    :returns: the response, and whether the path has a route of this package.
+    :returns: the response, and whether a route of this package has answered.
     :raises CheckFailed: if the app raises an exception.
     """
     raised: list[Exception] = []
@@ -364,7 +368,7 @@ def _dispatch(
 
 
 def _check_address(archive: Archive) -> str:
-    """Ask the service and a page at their addresses, as a resolver and a reader do."""
+    """Request the service and a page at their public addresses, as a resolver and a reader do."""
     from flask_ibi_archive.archive.joining.registration import call_own_address
 
     service, root = archive.served().service_ibi, archive.config.application_root
@@ -386,7 +390,7 @@ def _check_address(archive: Archive) -> str:
 
 
 def _ask_page(archive: Archive) -> None:
-    """Check that the published address of a page leads to this app, and not to itself.
+    """Check that the public address of a page leads to this app, and is not redirected to itself.
 
     An app that redirects to https does so for ever if the web server in front of it does not say
     which requests have https.
@@ -424,9 +428,9 @@ def _ask_page(archive: Archive) -> None:
 
 
 def _ask_head(url: str) -> tuple[int, str]:
-    """Return the status and the Location of an answer to HEAD.
+    """Send a HEAD request; return the status and the header Location of the answer.
 
-    An access with GET would be counted.
+    A GET request would be counted as an access.
     """
     from flask_ibi_archive.server.http.guarded_http import sending
     from flask_ibi_archive.server.http.transport import HEADERS, explain
@@ -451,7 +455,8 @@ def _ask_persistent_url(archive: Archive, url: str) -> None:
 def _check_resolver(archive: Archive, asks: bool) -> str:
     """Check that the resolver answers, and that no other Archive mints with the same prefix.
 
-    :param asks: whether the database, which knows the service IBI, answers.
+    :param asks: whether the resolver is asked about the prefix. This needs the service IBI, and so
+        a database that answers.
     """
     from flask_ibi_archive.archive.joining.registration import CHANGE_PORT
     from flask_ibi_archive.server.http.transport import fetch, find_alert, without_password

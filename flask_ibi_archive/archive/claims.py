@@ -1,18 +1,18 @@
 """The claims of an Archive: what it says it holds, as a list of changes in signed pages.
 
-A resolver reads ``/ibi/claims?after=POSITION`` page by page, and stores what each page says. Who
-applies the pages (a claim replaces the earlier one of its item, ``Unclaimed`` removes it) has the
-present claims of all items when a page says ``more false``: all changes that were committed before
-the ``time`` of this page are in it or in an earlier one.
+A resolver reads ``/ibi/claims?after=POSITION`` page by page, and stores what each page says. In a
+page, a claim replaces the earlier claim of the same item, and ``Unclaimed`` removes it. A resolver
+that has applied all pages up to one that says ``more false`` has the present claims of all items:
+it knows all changes that were committed before the ``time`` of this last page.
 
 A position is ``NUMBER-END-WORD-EPOCH``. NUMBER is the number of the last change that the reader has
 seen (:mod:`.items.changes`). END and WORD are the last number of the log, and the random word of
-its batch, when the reader saw it. The epoch is random. It names one reading from the beginning, and
-is stored nowhere. If the database does not know END with this WORD, it is an older one that was
-restored, and the reader may have seen what is lost. NUMBER alone would not do: an item that moved
-from a lower number to one after END has its old number again, and a reader in the middle of the
-list would never see it. Such a reader, and one with an invented position, gets the list from its
-beginning, in a new epoch.
+its batch, when the reader saw it. The epoch is random. It identifies one complete reading of the
+list, and is stored nowhere. If the database does not know END with this WORD, it is an older one
+that was restored, and the reader may have seen what is lost. NUMBER alone is not enough. Example:
+an item moved from a low number to one after END, and then the older database was restored. The item
+has its low number again, and a reader in the middle of the list would never see it. Such a reader,
+and one with an invented position, gets the list from its beginning, in a new epoch.
 
 The items of a host with a catalogue of its own have no numbers. The catalogue lists its changes by
 time and identifier. A change can be committed some minutes after the time that it states. Therefore
@@ -76,10 +76,11 @@ _is_limit = re.compile("0*[1-9][0-9]{0,9}").fullmatch
 
 
 class _Part(NamedTuple):
-    """A part of the list.
+    """Claims that follow a position in the list.
 
-    :param place: the position without the epoch.
-    :param more: whether the list goes on.
+    :param lines: the claims.
+    :param place: the position after the last of these claims, without the epoch.
+    :param more: whether there are claims after this position.
     """
 
     lines: list[str]
@@ -89,7 +90,7 @@ class _Part(NamedTuple):
 
 
 class ClaimKey:
-    """The private key of an Archive, in a folder with the last position that was published.
+    """A folder with the private key of an Archive, and with the last position that was published.
 
     Several Archives can share the folder. All methods raise NotReady if the folder can't be used.
 
@@ -111,13 +112,13 @@ class ClaimKey:
         self.write("key", secrets.token_hex(32))
 
     def read(self, name: str) -> str:
-        """Return the content of a file; "" if there is no file."""
+        """Return the content of the file with a name; "" if there is no file."""
         with self._explaining():
             path = self._path(name)
             return path.read_text() if path.exists() else ""
 
     def write(self, name: str, text: str) -> None:
-        """Replace a file. After a power failure, the file has the old or the new content."""
+        """Replace the file with a name. A power failure leaves either the old or the new file."""
         with self._explaining():
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
             with new_file(self._path(name)) as file:
@@ -160,7 +161,7 @@ class Claims:
         return config.claims and (records is None or records.can_list_changes)
 
     def find_hindrance(self) -> str | None:
-        """Return why no claims are published; None if they are."""
+        """Return the reason why no claims are published; None if claims are published."""
         if not self._archive.config.claims:
             return "IBI_CLAIMS is false"
         if not self.is_enabled:
@@ -170,7 +171,7 @@ class Claims:
         return None
 
     def create_key(self) -> None:
-        """Make a private key, unless there is one."""
+        """Create a private key if there is none."""
         with self._archive.database.writing() as connection:
             lock_table_setup(connection)
             if self.key.find() is None:
@@ -185,9 +186,9 @@ class Claims:
     # --- pages -----------------------------------------------------------------------------------
 
     def read_page(self, after: str, limit: int) -> claim.Page:
-        """Return the next page.
+        """Return the page that follows a position.
 
-        :param after: the position in the last page of the reader, or "".
+        :param after: the position in the last page that the reader got; "" for the first page.
         :param limit: the largest number of claims in the page.
         """
         # what is committed later may be missing in the page
@@ -211,7 +212,7 @@ class Claims:
         )
 
     def _number_changes(self) -> bool:
-        """Number changes for a part of the time; return whether there may be more."""
+        """Number changes until the time for this is over; return whether there may be more."""
         archive = self._archive
         deadline = monotonic() + changes.PUBLISHING_SHARE * archive.config.database_timeout
         archive_id = archive.served().id
@@ -224,9 +225,9 @@ class Claims:
         return has_notes
 
     def _read(self, place: str, limit: int) -> _Part | None:
-        """Return a part of the list; None if the place is unknown.
+        """Return the claims after a position; None if the database does not know the position.
 
-        :param place: the position without the epoch; "" for the beginning, which is known.
+        :param place: the position without the epoch; "" is the beginning, which is always known.
         """
         records = self._archive.items.records
         if records is not None:
@@ -270,7 +271,10 @@ class Claims:
         return _Part(lines, f"{number}-{end}-{word}", more, hidden)
 
     def _knows(self, connection: Connection, end: str, word: str) -> bool:
-        """Return whether a batch ends with a number and has a word. Number 0 is always known."""
+        """Return whether the batch that ends with a number has this random word.
+
+        For the number 0, which comes before all batches, return True.
+        """
         archive_id = self._archive.served().id
         batch = select(ChangeBatch.word).where(
             ChangeBatch.archive_id == archive_id, ChangeBatch.number == int(end)
@@ -316,7 +320,7 @@ class Claims:
         return _Part(lines, f"{time}-{started}-{word}-{after[1]}", more, self._list_prefixes())
 
     def _list_prefixes(self) -> Iterable[str]:
-        """Return the prefixes of the service and of new identifiers."""
+        """Return the prefixes of the service IBI, and those with which the Archive mints."""
         served = self._archive.served()
         names = [parse_identifier(ibi).prefix for ibi in (served.rep, served.ibip) if ibi]
         with suppress(ConfigError):  # this Archive does not mint
@@ -326,7 +330,7 @@ class Claims:
     # --- for the administrator -------------------------------------------------------------------
 
     def is_restored(self) -> bool:
-        """Return whether the database does not know what was published last."""
+        """Return whether an older database was restored, without the last published position."""
         end, _, word = self.key.read("position").partition("-")
         return bool(end) and not self._archive.database.read(
             lambda connection: self._knows(connection, end, word)
@@ -334,10 +338,12 @@ class Claims:
 
 
 def _cut(rows: Iterable[tuple[Any, str | None]], limit: int) -> tuple[list[str], Any, bool]:
-    """Return the lines of the first rows, so many as a page can contain.
+    """Return the first lines, as many as fit into a page.
 
-    :param rows: the place and the line of each; a row without a line is skipped.
-    :returns: the lines, the place of the last row that was read, and whether there are more rows.
+    :param rows: for each row, its place in the list and its line; a row without a line is skipped.
+    :param limit: the largest number of rows.
+    :returns: the lines; the place of the last row that was read, or None; whether there are more
+        rows.
     """
     lines: list[str] = []
     size, seen = 0, None
@@ -392,7 +398,7 @@ def send_key() -> Response:
 
 
 def _answer(send: Callable[[], Response | None]) -> Response:
-    """Return a response, or one that says why there is none.
+    """Return the response that a function makes, or an error response (404 or 503).
 
     :param send: returns the response; None if no claims are published.
     """

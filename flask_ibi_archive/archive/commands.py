@@ -153,7 +153,7 @@ def upgrade_command(revision: str) -> None:
 
 
 def _check_revision(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Return the value. Refuse a value that looks like an option; -1, -2 and so on are allowed."""
+    """Return the argument if it is a revision, such as -1; refuse other texts that begin with -."""
     if value.startswith("-") and not re.fullmatch("-[0-9]+", value):
         raise click.NoSuchOption(value, ctx=context)
     return value
@@ -211,7 +211,7 @@ def show_command(ibi: str, as_json: bool) -> None:
 
 
 def _format_field(name: str, value: Any) -> Iterator[str]:
-    """Yield a line "name value" for a field, or for each of its nested fields."""
+    """Yield the lines "name value" of a field: one for each value, also of nested fields."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _format_field(f"{name}.{key}", inner)
@@ -319,8 +319,9 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
 
 
 def _split_persistent_url(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
-    """Return the IBI, the verbs and the file path. The IBI may be given as a persistent URL.
+    """Return the IBI, the verbs and the file path of a request.
 
+    :param text: an IBI or a persistent URL, which may contain verbs and a file path.
     :raises UsageError: if both the URL and an option contain verbs or a file path.
     """
     from flask_ibi_archive.core.protocol.relations import format_verb_list
@@ -340,7 +341,7 @@ def _split_persistent_url(text: str, verbs: str, filepath: str) -> tuple[str, st
 
 
 def _note_host_items(archive: Archive, command: str) -> None:
-    """Say that a command does not cover the items of a host that has its own catalogue.
+    """Tell the user that a command has left out the items of a host that has its own catalogue.
 
     :param command: what the command does, such as "verified".
     """

@@ -1,12 +1,13 @@
 """The page of the librarian, which the host shows behind its login (``ibi.admin_page()``).
 
-The page begins with a search and the items that it finds. The forms for them are in the module
-``librarian_forms``. Then the page shows what needs attention: stored results only; it sends no
-requests to other servers, unless the librarian checks the links now. The number of SQL statements
-does not depend on the number of items. Each list shows the first :data:`SHOWN` entries and the
-number of all of them.
+The page begins with a search and the items that it finds. The forms for these items are in the
+module ``librarian_forms``. Then the page shows what needs attention. This part shows stored results
+only: requests to other servers are sent only when the librarian asks for a check of the links. The
+number of SQL statements does not depend on the number of items. Each list shows the first
+:data:`SHOWN` entries and the number of all of them.
 
-The module is above the subjects of the Archive, because the page shows results of several of them.
+The page shows results of several subjects of the Archive. Therefore this module is above their
+packages.
 """
 
 from __future__ import annotations
@@ -104,13 +105,13 @@ def _reserve(archive: Archive) -> Response:
 
 
 def _release(archive: Archive) -> Response:
-    """Give up a draft."""
+    """End the reservation of an identifier for a draft."""
     archive.without_session().release(request.form["release"])
     return forms.go_to("#ibi-drafts")
 
 
 def _check_files(archive: Archive) -> Response:
-    """Check the stored files, and store the result if the time allows to check all of them."""
+    """Check the stored files; store the result, unless the time was too short to check all."""
     end = monotonic() + CHECK_SECONDS
 
     def stop(done: int, total: int) -> None:
@@ -127,7 +128,7 @@ def _check_files(archive: Archive) -> Response:
 
 
 def _check_links(archive: Archive) -> Response:
-    """Check some of the links of the items, and show those that do not work."""
+    """Check some links of the items, and show the broken ones."""
     links = care.read_links(archive.database, archive.served().id)
     first = max(0, request.form.get("check_links", 0, int))
     part = dict(islice(links.items(), first, first + CHECKED_LINKS))
@@ -149,7 +150,10 @@ ACTIONS: dict[str, Callable[[Archive], Response]] = {
 
 
 def read_search(query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the list of items shows: words, a type, a year, the order and the page."""
+    """Return what the list of items must show, from the query of the URL.
+
+    The keys are "q" (words), "type", "year", "order" and "page" (a number from 1).
+    """
     page = query.get("page", "")
     return {
         **{name: one_line(clean(query.get(name, "")))[:200] for name in ("q", "type", "order")},
@@ -161,7 +165,7 @@ def read_search(query: Mapping[str, str]) -> dict[str, Any]:
 def _find_items(
     connection: Connection, archive_id: int, search: Mapping[str, Any]
 ) -> tuple[list[WorkType], Sequence[Row[Any]]]:
-    """Return the types of the items, and the ids of those that the page of the list shows."""
+    """Return the types that items have, and the rows of the items on one page of the list."""
     is_own = Item.archive_id == archive_id, ~Item.is_service
     stated = read.Types(Item.dublin_core)
     texts: dict[WorkType, list[str]] = {}
@@ -189,7 +193,7 @@ def _find_items(
 
 
 def read_overview(archive: Archive, search: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page shows about the items, at one moment."""
+    """Return the template variables of the overview. All are read at the same moment."""
     archive_id, today = archive.served().id, archive.today
     check = select(care.FileCheck.checked_at, care.FileCheck.faults)
     with archive.database.snapshot() as connection:
@@ -224,7 +228,7 @@ def read_overview(archive: Archive, search: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _find_embargoes(connection: Connection, archive_id: int, today: date) -> Sequence[Row[Any]]:
-    """Return the embargoes that end soon, the next one first."""
+    """Return rows of the items whose embargoes end soon, the earliest end first."""
     last = today + timedelta(days=EMBARGO_DAYS)
     is_near = Item.archive_id == archive_id, Item.embargo > today, Item.embargo <= last
     columns: list[Any] = [Item.id, Item.embargo, func.count().over().label("total")]
@@ -233,7 +237,7 @@ def _find_embargoes(connection: Connection, archive_id: int, today: date) -> Seq
 
 
 def _find_most_read(connection: Connection, archive_id: int, today: date) -> Sequence[Row[Any]]:
-    """Return the items with the most accesses in the last year."""
+    """Return rows of the items with the most accesses in the last year, the most read first."""
 
     def count(content_type: str) -> Any:
         is_counted = AccessCount.content_type == content_type

@@ -2,8 +2,9 @@
 
 The fields of a description are the columns of a spreadsheet (:data:`.readers.FIELDS`), so the forms
 read dates, names and languages as an import does. Each form stores through an operation of the
-Archive. A part of a description that has no field stays as it is. So does a value whose text
-remains, and a person whose name remains, with all that belongs to them, such as affiliations.
+Archive. What has no field in the form stays as it is, and so does a value whose text the librarian
+does not change. If a name does not change, all that belongs to the person stays, such as
+affiliations.
 
 A form contains a token: the random number in the session of the user. A form of another site can't
 contain it (CSRF). This does not need an extension of the host. If the host has one, such as
@@ -52,19 +53,22 @@ KEY, UPLOAD = "ibi_form", "ibi_upload"
 
 
 def render(template: str, **values: Any) -> Response:
-    """Return a page with the variables that all pages of the librarian have."""
+    """Return a page made from a template and the variables that all pages of the librarian need."""
     values |= {"token": session.setdefault(KEY, token_urlsafe(16)), "token_name": TOKEN}
     status = 422 if values.get("errors") else 200
     return item_pages.page(template, status, base=find_base(), **values)
 
 
 def find_base() -> str:
-    """Return the path of the page, which the host chose."""
+    """Return the path at which the host shows the page of the librarian."""
     return f"{request_root()}{request.path}"
 
 
 def go_to(target: str) -> Response:
-    """Lead to the overview: to a query, which says what was done, or to a part of the page."""
+    """Redirect to the page of the librarian.
+
+    :param target: a query that says what was done, or ``#`` and a part of the page.
+    """
     return item_pages.redirect_to(f"{find_base()}{target}", 303)
 
 
@@ -73,9 +77,11 @@ Errors: TypeAlias = dict[str, list[str]]
 
 
 def attempt(store: Callable[[], object], names: Mapping[str, str] | None = None) -> Errors:
-    """Call a function that stores a form if the form has the token, and return the errors.
+    """Check the token of a sent form, store the form, and return the errors by field.
 
+    :param store: stores the form.
     :param names: the names of the fields of the form, by the paths of records.
+    :returns: an empty dictionary if the form is stored. The key "" is for errors without a field.
     """
     token = request.form.get(TOKEN, "")
     if KEY not in session or not compare_digest(token.encode(), session[KEY].encode()):
@@ -97,7 +103,12 @@ def attempt(store: Callable[[], object], names: Mapping[str, str] | None = None)
 
 
 def answer_item(answer: Callable[[ItemView], Response], ibi: str, is_edited: bool = True) -> Any:
-    """Answer a form for an item; or show the page that says why there is no form."""
+    """Answer a request for a form of an item with a function, if the item may have this form.
+
+    Otherwise return a page that says why there is no form.
+
+    :param is_edited: whether the form is only for Originals.
+    """
 
     def check_and_answer(item: ItemView) -> Response:
         if item.is_service:
@@ -119,13 +130,13 @@ def answer_item(answer: Callable[[ItemView], Response], ibi: str, is_edited: boo
 
 
 def follows_row(item: ItemView) -> bool:
-    """Return whether an item follows a row of the host's own models."""
+    """Return whether an item belongs to a row of the host, which determines its description."""
     key = item.record.key or ""
     return any(key.startswith(build_prefix(mapper)) for mapper in identified_models)
 
 
 def answer_withdrawal(item: ItemView) -> Response:
-    """Show the form that withdraws an item, and withdraw the item if the form is sent."""
+    """Show the form that withdraws an item. If the form was sent, withdraw the item."""
     names = ("reason", "successor", "citation", "discard_description")
     values = {name: request.form.get(name, "").strip() for name in names}
     archive, errors = current_archive().without_session(), Errors()
@@ -168,13 +179,18 @@ class FormField(NamedTuple):
 
     @property
     def member(self) -> str:
-        """The member of a record, or of its description, that contains the values."""
+        """The name of the member, in the JSON of a record or a description, that has the values."""
         path = FIELDS[self.column.field].path.removeprefix("metadata.work.")
         return path.partition("[")[0].partition(".")[0]
 
 
 class Value(NamedTuple):
-    """A value of an item: its text in a form, itself, and the function that removes it."""
+    """A value of an item for which a form has a field.
+
+    :param text: the value as the form shows it.
+    :param value: the value in the JSON of the record.
+    :param remove: removes the value from this JSON.
+    """
 
     text: str
     value: Any
@@ -186,7 +202,7 @@ Values: TypeAlias = defaultdict[str, list[Value]]
 
 
 def make_field(name: str, text: str = "") -> FormField | None:
-    """Return the field with a name; None if there is no such field.
+    """Return the form field with a name, such as ``abstract(en)``; None for an unknown name.
 
     If an item has several values of a column that is not a list, the name ends with ``~`` and a
     number.
@@ -200,7 +216,7 @@ def make_field(name: str, text: str = "") -> FormField | None:
 
 
 def read_data(item: ItemView) -> dict[str, Any]:
-    """Return the JSON of the record of an item, whose metadata are always a description."""
+    """Return the record of an item as JSON, with its metadata as a description of a work."""
     data = format_record(item.record)
     if "dc" in data.get("metadata", {}):
         data["metadata"] = {"work": format_description(read_dublin_core(item.dublin_core))}
@@ -208,7 +224,7 @@ def read_data(item: ItemView) -> dict[str, Any]:
 
 
 def list_values(data: dict[str, Any]) -> Values:
-    """Return the values of the JSON of a record for which there are fields."""
+    """Return the values in the JSON of a record that a form shows, by the names of form fields."""
     found: Values = defaultdict(list)
     for field, described in FIELDS.items():
         values = [] if field in UNSHOWN else _find_values(data, described.path)
@@ -229,7 +245,10 @@ def list_values(data: dict[str, Any]) -> Values:
 
 
 def _find_values(data: Any, path: str) -> Iterator[tuple[Any, Callable[[], object]]]:
-    """Yield the values at a path of :class:`.WorkField`; None only if their positions count."""
+    """Yield the values at a path of :class:`.WorkField`, each with a function that removes it.
+
+    A value may be None, to keep the positions of the values after it.
+    """
     name, _, rest = path.partition(".")
     key, is_list, _ = name.partition("[")
     inside = data.get(key)
@@ -244,7 +263,10 @@ def _find_values(data: Any, path: str) -> Iterator[tuple[Any, Callable[[], objec
 
 
 def _belongs_to(value: Any, field: str) -> bool:
-    """Return whether a value at the path of a field is a value of this field."""
+    """Return whether a field shows a value, if several fields have the same path.
+
+    For example, the field "doi" shows only those identifiers that are DOIs.
+    """
     path, extra = FIELDS[field].path, FIELDS[field].extra
     if path == "same_as[]":
         return (field == "doi") == str(value).startswith("doi:")
@@ -256,7 +278,7 @@ def _belongs_to(value: Any, field: str) -> bool:
 def read_changes(
     data: dict[str, Any], present: Values, fields: Iterable[FormField]
 ) -> tuple[dict[str, Any], Errors]:
-    """Return the fields of an ItemRecord that a form changes, and the errors.
+    """Compare a sent form with a record; return the fields of an ItemRecord to change, and errors.
 
     :param data: the JSON of the present record, from which the changed values are removed.
     :param present: the result of :func:`list_values`.
@@ -287,15 +309,19 @@ def read_changes(
 
 
 def show(values: Iterable[Value]) -> str:
-    """Return the text of a field with some values."""
+    """Return the text of a form field that shows some values."""
     return "\n".join(value.text for value in values).strip()
 
 
 def _keep_person(line: str, present: Iterable[Any]) -> Any:
-    """Return a name with what belongs to the same person now, such as the affiliations.
+    """Return the person with a name from a form, with what is stored about this person.
 
     Persons are the same if their ORCIDs are equal, or if only one name begins as the other does, as
-    ``Silva, A.`` and ``Silva, Ana``. The text of the field alone states the ORCID.
+    ``Silva, A.`` and ``Silva, Ana``. The ORCID is always that of the form.
+
+    :param line: the name, perhaps with an ORCID. It is returned if nothing is stored about the
+        person.
+    :param present: the stored persons.
     """
 
     def is_same(old: Any) -> bool:
@@ -311,14 +337,17 @@ def _keep_person(line: str, present: Iterable[Any]) -> Any:
 
 
 def _merge(old: Any, new: Any) -> Any:
-    """Return the new value of a member, with the parts of the old one that have no fields."""
+    """Add to the new value of a member those parts of the old value that no form field shows."""
     if isinstance(old, list):
         return [*(new or ()), *old]
     return {**old, **(new or {})} if isinstance(old, dict) else new
 
 
 def answer_description(item: ItemView | None) -> Response:
-    """Show the form of a description, and store a new item or the changes if it is sent."""
+    """Show the form of a description. If it was sent, store the changes or a new item.
+
+    :param item: the item; None for a new item.
+    """
     query, form, archive = read_query(), request.form, current_archive().without_session()
     data = {} if item is None else read_data(item)
     present, errors, version = list_values(data), Errors(), str(item and item.record.timestamp)
@@ -358,7 +387,7 @@ def answer_description(item: ItemView | None) -> Response:
 
 
 def _add_fields(fields: Iterable[FormField]) -> list[FormField]:
-    """Return the fields that have texts, and an empty one for each other column."""
+    """Return the fields that have texts, and an empty field for each column that has none."""
     stated = [field for field in fields if field.text]
     named = {name for one in stated for name in (one.column.field, one.name)}
     translated = [f"{name}({tag})" for tag in read_catalogues() for name in TRANSLATED]
@@ -370,12 +399,12 @@ def _add_fields(fields: Iterable[FormField]) -> list[FormField]:
 
 
 def list_uploads(name: str) -> list[FileStorage]:
-    """Return the files that the user has chosen in a field of the form."""
+    """Return the files that the user has chosen in a field of the form; empty if there are none."""
     return [file for file in request.files.getlist(name) if file.filename]
 
 
 def answer_files(item: ItemView) -> Response:
-    """Show the form of the files of an item, and store the files if it is sent.
+    """Show the form of the files of an item. If the form was sent, store the files.
 
     An added file replaces the file with the same name.
     """
@@ -406,10 +435,10 @@ UPLOADS, MAX_AGE = f"{STAGING}upload-", 12 * 3600
 
 
 def answer_import() -> Response:
-    """Show the form for a spreadsheet, check an upload, and import it after a second button.
+    """Show the form for a spreadsheet. Check an upload; a second button imports it.
 
-    Between the requests, the upload is in a folder, whose name is in the form and in the session.
-    It is deleted after the import, and if it is old.
+    Between the two requests, the upload is in a folder, whose name is in the form and in the
+    session. It is deleted after the import, and if it is old.
     """
     form, errors, report = request.form, Errors(), dict[str, Any]()
     chosen = dict(zip(form.getlist("column"), form.getlist("field"), strict=False))
@@ -465,7 +494,7 @@ def _store_upload() -> Path:
 
 
 def _find_upload() -> Path:
-    """Return the path of the spreadsheet of an upload of the same user."""
+    """Return the path of the spreadsheet that the same user has uploaded before."""
     path: Path = current_archive().files_folder.folder / session.get(UPLOAD, "")
     if request.form["upload"] != session.get(UPLOAD) or not path.is_file():
         raise StorageError(EXPIRED)

@@ -44,7 +44,7 @@ _ITEM_ADDRESS = re.compile(rf"/col/({hooks.IBIConverter.regex})(?:/.*)?", re.DOT
 def create_blueprint(config: Mapping[str, Any]) -> Blueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
-    The blueprint adds a function that sees all requests of the app first; see
+    The blueprint also adds a function that is called before each request of the app; see
     :func:`.hooks.answer_protocol`.
 
     :param config: the Flask config; IBI_IDENTIFICATION adds the identification server.
@@ -101,10 +101,10 @@ def create_blueprint(config: Mapping[str, Any]) -> Blueprint:
 
 
 def redirect_home() -> Response | None:
-    """Return the redirect from ``/`` to the list of items, unless the app has a page there.
+    """Redirect from ``/`` to the list of items. Return None if the app has a page there.
 
-    Whether the app has a route is known when the request comes, so that the order in which routes
-    are registered does not matter. A resolver has its front page there.
+    The routes of the app are looked up at each request. Therefore the order in which they are
+    registered does not matter. An app with a resolver has a page there: that of the resolver.
     """
     is_home = request.path == "/" and request.method in ("GET", "HEAD")
     if not is_home or type(request.routing_exception) is not NotFound:
@@ -114,10 +114,10 @@ def redirect_home() -> Response | None:
 
 
 def explain_mistyped_address() -> Response | None:
-    """Return the page that says what is wrong in the address of an item.
+    """Say what is wrong in a mistyped address of an item.
 
-    :returns: None if the app has a route for the path, or if the path is not the address of an
-        item, or if the identifier in it is well-formed.
+    :returns: None if the app has a route for the path, if the path is not the address of an item,
+        or if the identifier in it is well-formed.
     """
     if request.method not in ("GET", "HEAD") or type(request.routing_exception) is not NotFound:
         return None
@@ -138,5 +138,5 @@ def _add_item_functions(state: BlueprintSetupState) -> None:
 
 
 def show_readiness() -> Response:
-    """Return 200 if the Archive can answer requests; otherwise, return 503 with the reasons."""
+    """Answer with status 200 if the Archive can answer requests; otherwise 503 with the reasons."""
     return health_response(list_readiness_checks(current_archive()))

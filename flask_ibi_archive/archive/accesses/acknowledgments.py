@@ -45,7 +45,7 @@ STORABLE = re.compile("[^\0\ud800-\udfff]+")
 
 
 class NotCounted(IBIError):
-    """Raised if an acknowledgment does not count; the message states the reason."""
+    """Raised for an acknowledgment that is not counted; the message gives the reason."""
 
 
 def take_acknowledgment(
@@ -53,9 +53,10 @@ def take_acknowledgment(
     acknowledgment: messages.Acknowledgment,
     agents: messages.Agents = messages.NO_AGENTS,
 ) -> bool:
-    """Count the access that an acknowledgment reports; return False if it does not count.
+    """Store and count the access that an acknowledgment reports.
 
     :param agents: the User-Agent headers, by which robots are recognised.
+    :returns: False if the acknowledgment is not counted, for example because its key is forged.
     :raises NotReady: if the access cannot be stored.
     """
     client = find_client(acknowledgment.client_addresses, archive.config.anonymise_ips)
@@ -155,7 +156,7 @@ def _store_access(
 
 
 def _check_key(url_keys: URLKeys, acknowledgment: messages.Acknowledgment) -> KeyFacts:
-    """Check the fields of an acknowledgment and its URL key; return the content of the key.
+    """Check the fields and the URL key of an acknowledgment; return the content of the key.
 
     :raises NotCounted: if a field is missing or wrong, or if the key is not valid.
     """
@@ -182,9 +183,9 @@ def _check_key(url_keys: URLKeys, acknowledgment: messages.Acknowledgment) -> Ke
 
 
 class Target(NamedTuple):
-    """The target of a relation: an item, or the metadata of an item, and the URL of the target.
+    """One target of a relation: the item or the metadata to which the relation leads, and its URL.
 
-    :param is_item: True if the target is the item; False if the target is metadata of the item.
+    :param is_item: True if the relation leads to the item; False if it leads to the metadata.
     """
 
     item: CatalogueItem
@@ -194,13 +195,13 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Delivery:
-    """Searches what was delivered among the targets of all relations of an item.
+    """Finds out to which target of a requested item the resolver has led the reader.
 
-    If the acknowledgment contains identifiers, a relation with its content type must lead to the
-    item with these identifiers. Without identifiers, the URL must be the URL of a relation, of a
-    file or of a list of files.
+    If the acknowledgment contains identifiers, they must be those of an item to which a relation
+    with the acknowledged content type leads. Without identifiers, the acknowledged URL must be that
+    of such a relation, of a file or of a list of files.
 
-    :param user: the user's IP address.
+    :param user: the IP address of the reader.
     """
 
     connection: Connection
@@ -210,14 +211,14 @@ class _Delivery:
     user: str
 
     def find(self, requested: str, today: date) -> tuple[str, str, bool]:
-        """Return what was delivered.
+        """Check what was delivered, and return the requested item and the delivered URL.
 
         :param requested: an identifier of the requested item.
         :param today: the day (UTC) of the access, on which embargoes depend.
-        :returns: an identifier of the requested item, and the URL in the acknowledgment, or "" if
-            this Archive does not use it for the delivered item. The URL may have an additional
-            query or fragment, because a resolver appends the query of a persistent URL. The third
-            value says whether it is the URL of a landing page.
+        :returns: three values. First, an identifier of the requested item. Second, the URL in the
+            acknowledgment, or "" if this Archive does not use it for the delivered item; a query or
+            a fragment may follow the Archive's URL, because a resolver appends the query of a
+            persistent URL. Third, whether the URL is that of a landing page.
         :raises NotCounted: if the requested item is not in this Archive, or if no relation leads to
             the delivered item.
         """
@@ -256,7 +257,7 @@ class _Delivery:
         return ibi, url if is_ours else "", is_page
 
     def _list_targets(self, item: CatalogueItem, verbs: VerbList = NO_VERBS) -> list[Target]:
-        """Return the targets with the content type.
+        """Return the targets of all relations that have the acknowledged content type.
 
         :param verbs: the verbs that the target URLs must contain.
         """
@@ -269,7 +270,7 @@ class _Delivery:
         ]
 
     def _list_files(self, item: CatalogueItem) -> Iterator[Target]:
-        """Yield the lists of files, and then the files that may have the URL."""
+        """Yield the lists of files, then the files whose paths or URLs fit the acknowledged URL."""
         lists = self._list_targets(item, FILE_LIST)
         yield from lists
         open_items = {target.item.key: target for target in lists if target.item.allows(self.user)}
@@ -280,7 +281,7 @@ class _Delivery:
 
 
 def is_url_of(delivered: str, ours: str) -> bool:
-    """Return whether a delivered URL is one of this Archive, perhaps with a query or a fragment.
+    """Return whether a URL is that of this Archive, with or without a query or a fragment added.
 
     :param delivered: the URL in the acknowledgment, decoded once. If the resolver has encoded the
         URL twice, the decoded URL is compared as well.
@@ -295,7 +296,10 @@ def is_url_of(delivered: str, ours: str) -> bool:
 
 
 def list_paths(delivered: str) -> list[str]:
-    """Return the file paths with which the URL in an acknowledgment may end."""
+    """Return all endings of a URL that may be the path of a file, with and without its query.
+
+    :param delivered: the URL in an acknowledgment.
+    """
     paths = set()
     for url in (delivered, decode_url(delivered)):
         for text in (url, url.partition("?")[0], url.partition("#")[0]):

@@ -156,11 +156,14 @@ def insert_access(connection: sa.Connection, values: Mapping[str, Any]) -> bool:
 def find_other_way(
     connection: sa.Connection, values: Mapping[str, Any], readers: Collection[str], by_page: bool
 ) -> bool:
-    """Return whether a view of a page was just counted, as an acknowledgment or by the page itself.
+    """Return whether the same view of a page was counted a moment ago in one of the two ways.
+
+    A page itself counts a view, and so does the acknowledgment of a resolver.
 
     :param values: the values of the columns of the view.
     :param readers: the pseudonyms of the reader, with and without the User-Agent.
-    :param by_page: True: the page itself counted the view; False: a resolver acknowledged it.
+    :param by_page: True: look for a view that the page itself counted; False: for one that a
+        resolver acknowledged.
     """
     near = values["second"] - DOUBLE_CLICK, values["second"] + DOUBLE_CLICK
     is_view = Access.ibi == values["ibi"], Access.content_type == "Metadata"
@@ -176,21 +179,23 @@ def find_other_way(
 
 
 def lock_visitors(connection: sa.Connection, visitors: Iterable[str]) -> None:
-    """Lock the pseudonyms of a user until the end of the transaction, to store one access.
+    """Lock pseudonyms of a user until the end of the transaction that stores an access.
 
-    Without the lock, two accesses of the user at the same time would not see each other, and none
-    would be a double click.
+    Without the lock, two accesses of the user at the same time would not see each other, and
+    neither would count as a double click.
     """
     keys = [int(visitor, 16) - (1 << 63) for visitor in sorted(visitors)]
     run_on_postgresql(connection, *[f"SELECT pg_advisory_xact_lock({key})" for key in keys])
 
 
 def _find_changes(robot: bool, previous: int | None, following: int | None) -> tuple[int, int, int]:
-    """Return what a new access adds to the :data:`NUMBERS` of its day.
+    """Return by how much a new access changes the counts of its day.
 
     :param previous: the time of the last access before the new access, of the same user to the same
         item; None if there is no such access within 30 seconds.
     :param following: the time of the first such access after the new access, or None.
+    :returns: the numbers to add to the accesses, the double clicks and the robots. The first may be
+        negative or 0: an access that was counted before becomes a double click.
     """
     if robot:
         return 0, 0, 1

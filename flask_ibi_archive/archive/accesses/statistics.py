@@ -162,7 +162,7 @@ def archive_statistics() -> Response:
 
 
 def _answer(item: ItemView | None) -> Response:
-    """Return the statistics of an item in the requested format.
+    """Return the statistics of an item in the format that the request asks for.
 
     :param item: the item; None for the statistics of the whole Archive.
     """
@@ -206,7 +206,7 @@ def _show_page(statistics: Statistics, item: ItemView | None) -> Response:
 
 
 def _sum_numbers(periods: Sequence[Period]) -> list[int]:
-    """Return the sums of the :data:`NUMBERS`: views, downloads, double clicks and robots."""
+    """Return four sums over the periods: views, downloads, double clicks and robots."""
     return [sum(getattr(period, name) for period in periods) for name in NUMBERS]
 
 

@@ -61,9 +61,10 @@ TYPES = {_make_type_spec(type): type.value.capitalize() for type in WorkType}
 
 
 def find_default_sets(work: Work) -> Iterator[str]:
-    """Yield the sets to which an item of any Archive belongs.
+    """Yield the setSpecs of the sets that every Archive has and to which an item belongs.
 
-    DRIVER collects what is open to all readers, OpenAIRE also what a grant has paid for.
+    The set "driver" contains what is open to all readers; the set "openaire" also contains what a
+    grant has paid for. There is a set for each type of item, and a hidden set for theses.
     """
     is_open = (work.access or work.access_right) == "open"
     if is_open:
@@ -77,9 +78,9 @@ def find_default_sets(work: Work) -> Iterator[str]:
 
 @dataclass
 class HarvestSets:
-    """The sets of an Archive.
+    """The sets that an Archive offers to harvesters.
 
-    :ivar names: the name of each set of the host for people, by its setSpec.
+    :ivar names: the sets of the host: the name for people, by setSpec (the name in requests).
     :ivar find: the function that returns to which sets of the host an item belongs. It is None if
         the host has no sets.
     """
@@ -100,15 +101,18 @@ class HarvestSets:
     def list_names(self, types: Iterable[str]) -> dict[str, str]:
         """Return the names of all sets for people, by setSpec.
 
+        These are the sets that every Archive has, those of the types, and those of the host.
+
         :param types: the setSpecs of the types of the items.
         """
         return {**_SHARED, **{spec: TYPES[spec] for spec in types}, **self.names}
 
     def list_sets(self, work: Work) -> set[str]:
-        """Return the sets of an item. A set "a:b" is a part of the set "a" (OAI-PMH 2.0, 2.6).
+        """Return the setSpecs of the sets to which an item belongs.
 
-        If the function of the host fails or returns an unknown set, this is logged, and the item
-        belongs to no set of the host.
+        An item in the set "a:b" is also in the set "a" (OAI-PMH 2.0, 2.6). If the function of the
+        host fails or returns an unknown set, this is logged, and the item belongs to no set of the
+        host.
         """
         found = {*find_default_sets(work)} - self.names.keys()
         failure = HostFunctionFailed(f"the sets of the item {work.ibi} can't be found")
@@ -149,7 +153,7 @@ Position: TypeAlias = tuple[datetime, int | str]
 
 
 class Selection(Struct, frozen=True, array_like=True):
-    """The records that a harvester lists. A resumption token contains a selection.
+    """The records for which a harvester asks. A resumption token contains a selection.
 
     :param prefix: the name of the metadata format.
     :param since: the earliest datestamp (the argument ``from``), or None.
@@ -168,13 +172,16 @@ class Selection(Struct, frozen=True, array_like=True):
 
     @property
     def specs(self) -> list[str]:
-        """The sets, of which one is hidden, to all of which the records belong."""
+        """The setSpecs of the selection: a record must belong to all of them.
+
+        If the format is for theses alone, the hidden set of theses is one of them.
+        """
         hidden = [THESES] if self.only_theses else []
         return hidden if self.set_spec is None else [*hidden, self.set_spec]
 
 
 def parse_arguments(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the arguments of a request, with the verb.
+    """Check the arguments of a request, and return them, with the verb, by name.
 
     :param pairs: the names and values in the query or in the body of the request.
     :raises HarvestError: badVerb or badArgument.
@@ -209,7 +216,10 @@ def parse_arguments(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def select_repeatable(arguments: Mapping[str, str]) -> dict[str, str]:
-    """Return the arguments that the response may repeat without breaking the XML schema."""
+    """Return those arguments that the response may repeat: without a malformed identifier.
+
+    An identifier that is not a URI would make the response invalid against the XML schema.
+    """
     return {
         name: value
         for name, value in arguments.items()
@@ -218,7 +228,7 @@ def select_repeatable(arguments: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_selection(arguments: Mapping[str, str]) -> Selection:
-    """Return the selection that the arguments of ListIdentifiers or ListRecords state.
+    """Return the selection that the arguments of ListIdentifiers or ListRecords ask for.
 
     :raises HarvestError: badArgument, if a date is wrong.
     """
@@ -232,9 +242,11 @@ def parse_selection(arguments: Mapping[str, str]) -> Selection:
 
 
 def _parse_date(arguments: Mapping[str, str], name: str) -> datetime | None:
-    """Return the time that the argument ``from`` or ``until`` states; None if it is missing.
+    """Return the time in the argument ``from`` or ``until``; None if the argument is missing.
 
     A day as ``until`` means the last second of this day.
+
+    :raises HarvestError: badArgument, if the argument is not a date.
     """
     text = arguments.get(name)
     if text is None:
@@ -251,7 +263,7 @@ def _parse_date(arguments: Mapping[str, str], name: str) -> datetime | None:
 
 
 def bad_token() -> HarvestError:
-    """Return the error (not raised here) for a token that this Archive has not issued."""
+    """Return the error for a resumption token that this Archive has not issued. Do not raise it."""
     return HarvestError(
         "badResumptionToken", "this Archive has not issued the token; begin the list again"
     )
@@ -307,11 +319,11 @@ def parse_oai_identifier(host: str, identifier: str) -> str:
 
 
 def write_response(base_url: str, now: datetime, arguments: Mapping[str, str], body: str) -> str:
-    """Return a complete response.
+    """Return a complete response as XML.
 
     :param now: the time of the response.
     :param arguments: the arguments of the request; empty if the verb or an argument is wrong.
-    :param body: the element of the verb, or the errors.
+    :param body: the XML element that answers the verb, or those of the errors.
     """
     return (
         f"{DECLARATION}{_ROOT}\n"
@@ -322,7 +334,7 @@ def write_response(base_url: str, now: datetime, arguments: Mapping[str, str], b
 
 
 def write_error(error: HarvestError) -> str:
-    """Return the element of an error."""
+    """Return the XML element of an error."""
     return element("error", error.message, {"code": error.code})
 
 
@@ -390,7 +402,7 @@ def _list_elements(**texts: str) -> list[str]:
 
 
 def write_header(host: str, record: HarvestedRecord) -> str:
-    """Return the header of a record."""
+    """Return the header of a record as an XML element."""
     lines = [
         element("identifier", make_identifier(host, record.ibi)),
         element("datestamp", format_timestamp(record.datestamp)),
@@ -400,7 +412,7 @@ def write_header(host: str, record: HarvestedRecord) -> str:
 
 
 def write_record(host: str, record: HarvestedRecord, document: bytes | None) -> str:
-    """Return a record of a response in XML.
+    """Return a record as an XML element.
 
     :param document: the metadata as an XML document; None for a deleted item.
     :raises ValueError: if the document can't be a part of the response, because it is not
@@ -415,7 +427,7 @@ def write_record(host: str, record: HarvestedRecord, document: bytes | None) -> 
 
 
 def _check_part(text: str) -> None:
-    """Raise ValueError if a text is no XML document that another document can contain."""
+    """Raise ValueError if a text is not an XML document that can be a part of another document."""
 
     def refuse(*_: object) -> None:
         raise ValueError("the metadata have declarations, which can't be part of a response")
@@ -429,9 +441,9 @@ def _check_part(text: str) -> None:
 
 
 def write_list(verb: str, entries: Iterable[str], token: str | None) -> str:
-    """Return the answer to ListIdentifiers or ListRecords.
+    """Return the answer to ListIdentifiers or ListRecords as an XML element.
 
-    :param entries: the headers or the records.
+    :param entries: the XML elements of the headers or of the records.
     :param token: the token for the next part; "" at the end of a list with several parts; None if
         the list has only one part.
     """

@@ -50,16 +50,16 @@ MAX_SKIPPED = 1_000
 
 
 class UnfinishedLog(Exception):
-    """So many items have changed that a list can't be complete yet; a later request continues."""
+    """Raised if a list would be incomplete, because too many changes still have no numbers."""
 
 
 def describe_items(
     archive: Archive, connection: Connection, items: Sequence[int]
 ) -> dict[int, Appearance]:
-    """Return what harvesters see of items.
+    """Return what harvesters see of items, by row ID. Items that harvesters do not see are missing.
 
     An item without a title can't be described in oai_dc as aggregators demand. Since OAI-PMH
-    demands oai_dc of every item (2.0, 2.3), harvesters see such an item when it has a title.
+    demands oai_dc of every item (2.0, 2.3), harvesters do not see the item until it has a title.
     """
     appearances = {}
     for item_id, work in read.read_works(archive, connection, items).items():
@@ -71,7 +71,7 @@ def describe_items(
 
 
 class StoredHarvests:
-    """The changes of the items in the tables of this package; see :mod:`.items.changes`."""
+    """The records of the items in the tables of this package; see :mod:`.items.changes`."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -80,10 +80,10 @@ class StoredHarvests:
         self._deadline = monotonic() + changes.PUBLISHING_SHARE * archive.config.database_timeout
 
     def publish(self) -> datetime:
-        """Number the changes since the last request.
+        """Number the changes since the last request, so that they have datestamps.
 
-        :returns: the time that the answer states: all later changes get this datestamp or a later
-            one, and no answer states a time in the future of its server.
+        :returns: the time of the answer to the harvester. It is never later than the clock of this
+            server, and all later changes get this datestamp or a later one.
         """
         database, now = self._archive.database, self._archive.own_context.now()
         self._end, self._has_notes = database.read(
@@ -99,10 +99,11 @@ class StoredHarvests:
         return min(self._end, now)
 
     def publish_more(self, until: datetime | None = None) -> bool:
-        """Number further changes.
+        """Number some of the changes that have no numbers yet.
 
         :param until: the latest datestamp that the caller wants, or None.
-        :returns: False if all changes that the caller wants have numbers.
+        :returns: True if the caller must call again; False if all changes that it wants have
+            numbers.
         :raises UnfinishedLog: if this request has no more time.
         """
         if not self._has_notes or (until is not None and until < self._end):
@@ -145,7 +146,7 @@ class StoredHarvests:
     def _read(
         self, conditions: Sequence[ColumnElement[bool]], limit: int, with_works: bool
     ) -> list[messages.HarvestedRecord]:
-        """Return the first records with conditions; see :meth:`list_records`."""
+        """Return the first records that satisfy conditions; see :meth:`list_records`."""
         ibi, datestamp = func.coalesce(Item.ibip, Item.rep), changes.select_datestamp()
         statement = (
             select(Change.item_id, Change.number, Change.is_deleted, Change.sets)
@@ -179,7 +180,7 @@ class StoredHarvests:
         return records
 
     def _find_conditions(self, selection: messages.Selection) -> list[ColumnElement[bool]]:
-        """Return the conditions for the changes of a selection."""
+        """Return the SQL conditions that the changes of a selection satisfy."""
         conditions = changes.is_within(self._archive_id, selection.since, selection.until)
         conditions.append(Change.is_deleted.is_not(None))
         # a set has a space before and after it, so that this finds whole names only
@@ -191,7 +192,7 @@ class StoredHarvests:
         return conditions
 
     def list_types(self) -> list[str]:
-        """Return the sets of types that have or had members."""
+        """Return the setSpecs of those types of items to which a record belongs, sorted."""
         statement = select(Change.sets).where(Change.archive_id == self._archive_id).distinct()
         rows = self._archive.database.read_rows(statement)
         return sorted({spec for row in rows for spec in row.sets.split()} & messages.TYPES.keys())
@@ -205,21 +206,21 @@ class StoredHarvests:
 
 
 class HostHarvests:
-    """The changes of the items in the catalogue of a host."""
+    """The records of the items in the catalogue of a host."""
 
     def __init__(self, archive: Archive, records: RecordSource) -> None:
         self._archive = archive
         self._records = records
 
     def publish(self) -> datetime:
-        """Return the time that the answer states.
+        """Return the time of the answer to the harvester.
 
         The time is so early that the next visit of the harvester also finds late commits.
         """
         return self._archive.clock() - MAX_DELAY
 
     def publish_more(self, until: datetime | None = None) -> bool:
-        """Return False, because there is no log."""
+        """Return False: changes of a host need no numbers."""
         return False
 
     def list_records(
@@ -271,7 +272,10 @@ class HostHarvests:
         return messages.HarvestedRecord(ibi, datestamp, is_deleted, shown, position, described)
 
     def list_types(self) -> list[str]:
-        """Return the sets of all types, because only reading all records would tell."""
+        """Return the sets of all types, even unused ones.
+
+        To find the used ones, all records would have to be read.
+        """
         return [*messages.TYPES]
 
     def find_earliest(self) -> datetime | None:
@@ -284,7 +288,7 @@ Harvests: TypeAlias = StoredHarvests | HostHarvests
 
 
 def open_harvests(archive: Archive) -> Harvests:
-    """Return the changes of the items of an Archive."""
+    """Return the object that reads the records of an Archive for harvesters."""
     records = archive.items.records
     if records is None:
         return StoredHarvests(archive)
@@ -295,8 +299,8 @@ def open_harvests(archive: Archive) -> Harvests:
 class Part:
     """A part of a list.
 
-    :ivar entries: the records, as the writer has written them.
-    :ivar skipped: the number of records that the writer could not write.
+    :ivar entries: the records as XML.
+    :ivar skipped: the number of records left out because they could not be written as XML.
     :ivar rest: the selection of the rest of the list; None at the end of the list.
     """
 
@@ -402,9 +406,9 @@ def answer_harvester() -> Response:
 
 
 def _read_pairs() -> Iterable[tuple[str, str]]:
-    """Return the arguments in the query, or in the form of a POST request.
+    """Return the names and values of the arguments, from the query or from the body of a POST.
 
-    :raises HarvestError: badArgument, if the form is too long.
+    :raises HarvestError: badArgument, if the body is too long.
     """
     if request.method != "POST":
         return request.args.items(multi=True)
@@ -434,7 +438,7 @@ class _Answer:
         self._formats = {each.name: each for each in current_archive().formats if each.is_xml}
 
     def write(self, arguments: Mapping[str, str]) -> str:
-        """Return the element that answers the verb.
+        """Return the XML element that answers a request.
 
         :raises HarvestError: if the request is wrong, or if no record fits the request.
         """
@@ -554,6 +558,6 @@ class _Answer:
 
 
 def _is_provided(record: messages.HarvestedRecord, format: MetadataFormat) -> bool:
-    """Return whether a record is provided in a format; a deletion is reported in every format."""
+    """Return whether a record is available in a format. A deletion is reported in every format."""
     work = record.work
     return work is None or work.type.is_thesis or not format.only_theses

@@ -5,8 +5,8 @@ Three listeners, which all sessions share, follow a flush:
 - Before the flush, new rows get their identifiers. The changed rows are noted, with the columns
   that change, and the rows that depend on related rows.
 - When a row is deleted, its identifier and its tombstone are noted.
-- After the flush, in the same transaction, the items of the noted rows are written. Nothing is
-  written if ``ibi_record()`` does not use the columns that have changed.
+- After the flush, in the same transaction, the items of the noted rows are written. The item of a
+  row is not written if ``ibi_record()`` does not use the columns that have changed.
 
 Rows are not read again, and not locked. If two sessions change one row at the same time, its item
 may lack one of the changes until the next change of the row, or until ``flask ibi compare``. A
@@ -43,13 +43,13 @@ BATCH = 1000
 
 @dataclass
 class Changes:
-    """What the present transaction of a session does with rows.
+    """What the present transaction of a session has done with rows of identified models.
 
-    :ivar minted: the rows that got identifiers, by their reps.
+    :ivar minted: the rows that got identifiers, by their repository names.
     :ivar announced: the rows that the host will delete, with their tombstones, by the ``id()`` of
         the row.
     :ivar written: the rows that the present flush writes, by their ``id()``, with the columns that
-        change; None if the item must be compared in any case.
+        change; None instead of the columns if the item must be compared in any case.
     :ivar dependent: the rows that depended on other rows before these were written or deleted.
     :ivar related: the written rows on which items depend.
     :ivar removals: the rows that the present flush has deleted.
@@ -63,13 +63,13 @@ class Changes:
     removals: list[Removal] = field(default_factory=list)
 
     def clear(self) -> None:
-        """Forget the present flush."""
+        """Forget what was noted for the present flush."""
         self.written, self.dependent, self.related, self.removals = {}, [], [], []
 
     def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
-        """Forget everything after a rollback, also to a savepoint.
+        """After a rollback, also to a savepoint, forget everything. After a commit, do nothing.
 
-        Rows that the rollback has removed lose the identifiers that they got: these are never
+        If the rollback has removed a row, its identifiers are taken from the object. They are never
         issued again.
         """
         if is_committed:
@@ -122,7 +122,7 @@ def find_session(row: object) -> Session:
 
 
 def set_identifiers(row: IdentifiedItem, *forms: str | None) -> None:
-    """Set the identifiers of a row to the values that the database has."""
+    """Set the identifiers of a row to values that are already in the database."""
     for name, form in zip(models.FORMS, forms, strict=True):
         set_committed_value(row, name, form)
 
@@ -133,9 +133,9 @@ def remember(session: Session, row: IdentifiedItem) -> None:
 
 
 def mint(context: OperationContext, count: int) -> list[Minted]:
-    """Return new identifiers for a flush.
+    """Issue identifiers for the new rows of a flush.
 
-    :raises MintingError: if no identifiers can be minted now without a longer wait.
+    :raises MintingError: if no identifiers can be issued now without a longer wait.
     """
     return context.mint_many(count, context.get_minter().for_flush(count))
 
@@ -157,7 +157,7 @@ def write_rows(
 
 @event.listens_for(IdentifiedItem, "after_mapper_constructed", propagate=True)
 def _listen_to_sessions(mapper: Any, model: type[IdentifiedItem]) -> None:
-    """Listen to sessions, because the host has a model with IdentifiedItem."""
+    """Add the listeners to all sessions, as soon as the host has a model with IdentifiedItem."""
     models.identified_models.add(mapper)
     if not event.contains(Session, "before_flush", _prepare_flush):
         event.listen(Session, "before_flush", _prepare_flush)
@@ -166,7 +166,7 @@ def _listen_to_sessions(mapper: Any, model: type[IdentifiedItem]) -> None:
 
 
 def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
-    """Mint the identifiers of new rows together, and note the rows whose items may change."""
+    """Mint identifiers for all new rows of a flush; note the rows whose items may change."""
     written: dict[int, tuple[IdentifiedItem, set[str] | None]] = {}
     new = [row for row in session.new if isinstance(row, IdentifiedItem)]
     without = [row for row in new if row.ibi is None]
@@ -199,7 +199,7 @@ def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
 
 
 def _note_deleted(session: Session, row: object) -> None:
-    """Note the tombstone of a row that the flush has deleted."""
+    """Note the tombstone for the item of a row that the flush has deleted."""
     if isinstance(row, IdentifiedItem):
         values = inspect_row(row).dict
         ibi = values.get("ibi_rep") or values.get("ibi_ibip")
@@ -233,7 +233,7 @@ def _write_items(session: Session, context: Any) -> None:
 
 
 def _check_identifiers(row: IdentifiedItem) -> None:
-    """Check that the host does not change the identifiers of a row."""
+    """Refuse a flush in which the host changes the identifiers of a row."""
     for name in models.FORMS:
         for old in inspect_row(row).attrs[name].history.deleted or ():
             if isinstance(old, str):
@@ -245,11 +245,11 @@ def _check_identifiers(row: IdentifiedItem) -> None:
 
 
 class _Unusable(BaseException):
-    """A method of the host has used the value of a column that has changed."""
+    """Raised if a method of the host uses a value that has changed; see :class:`_Changed`."""
 
 
 class _Changed:
-    """Stands for the value of a column. Each use raises an exception."""
+    """Replaces the value of a changed column. Any use of the object raises an exception."""
 
     def _refuse(self, *arguments: object) -> Any:
         raise _Unusable
@@ -259,9 +259,11 @@ class _Changed:
 
 
 def _find_changed_columns(row: IdentifiedItem) -> set[str] | None:
-    """Return the attributes of the columns that a flush changes; None if a relationship changes.
+    """Return the attributes of the columns that a flush changes in a row.
 
     Columns that an UPDATE sets by itself, such as the time of the last change, count too.
+
+    :returns: None if a relationship changes, so that the columns do not tell what changes.
     """
     state = inspect_row(row)
     changed = {attribute.key for attribute in state.attrs if attribute.history.has_changes()}
@@ -278,7 +280,7 @@ def _find_changed_columns(row: IdentifiedItem) -> set[str] | None:
 
 
 def _uses_columns(row: IdentifiedItem, names: set[str]) -> bool:
-    """Return whether the description of a row uses columns.
+    """Return whether the description of a row depends on some of its columns.
 
     ``ibi_record()`` is called for copies of the row that have other values in these columns: a
     value that cannot be used, and None. If it returns the same description, it does not use them.
@@ -297,7 +299,11 @@ def _uses_columns(row: IdentifiedItem, names: set[str]) -> bool:
 
 
 def _find_relationships(row: object) -> list[tuple[Mapper[Any], str, Mapper[Any]]]:
-    """Return the models that depend on rows of a class, with their relationships and targets."""
+    """Return the relationships by which items depend on rows like this one.
+
+    :returns: for each relationship, the model that names it in ``ibi_depends_on``, its name, and
+        the model to which it leads.
+    """
     found = []
     for mapper in models.identified_models:
         for name in mapper.class_.ibi_depends_on:
@@ -311,7 +317,7 @@ def _find_relationships(row: object) -> list[tuple[Mapper[Any], str, Mapper[Any]
 
 
 def _find_dependent(session: Session, rows: Iterable[object]) -> list[IdentifiedItem]:
-    """Return the stored rows of models that depend on related rows, as the database has them."""
+    """Return the rows whose items depend on given rows, as the database has them now."""
     keys: dict[tuple[Mapper[Any], str, Mapper[Any]], list[Any]] = {}
     for row in rows:
         if inspect_row(row).identity is not None:

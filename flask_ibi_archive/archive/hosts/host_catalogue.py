@@ -76,8 +76,8 @@ class CatalogueRecord(item_record.ItemRecord, total=False):
     - ``state``: an item that is "Reserved" is unknown to all readers.
     - ``next_edition``: an identifier of the next edition. The field ``previous_edition`` is not
       allowed.
-    - ``translations``: the identifiers of all other translations, by language. Each of the
-      translations states all others. The field ``translation_of`` is not allowed.
+    - ``translations``: the identifiers of all other translations, by language. Each translation of
+      a group names all others of the group. The field ``translation_of`` is not allowed.
     """
 
     rep: str | None
@@ -121,12 +121,12 @@ class RecordCatalogue(ABC):
     def changes(
         self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
     ) -> Iterable[CatalogueRecord]:
-        """Return the descriptions of the first changed items, sorted by timestamp.
+        """Return the first items that have changed, as descriptions sorted by timestamp.
 
         Items with the same timestamp are sorted by their identifier: the ``ibip`` if there is one,
-        otherwise the ``rep``. Harvesters (OAI-PMH) read the items in this order. This method reads
-        all items of :meth:`records` each time. A subclass with many items should use a statement
-        with an index on these two columns. Removed items must remain in the table.
+        otherwise the ``rep``. Harvesters (OAI-PMH) read the items in this order. Removed items must
+        remain in the table. This default method reads all items of :meth:`records` each time. A
+        subclass with many items should override it, and use an index on these two columns.
 
         :param since: only items with this timestamp or a later one; None: all items.
         :param after: only items after the item with this timestamp and this identifier.
@@ -147,23 +147,24 @@ class RecordCatalogue(ABC):
     def find_same_as(self, alias: str) -> str | None:
         """Return an identifier of the item whose ``same_as`` contains an alias; None if none does.
 
-        Old links lead to an item only if a subclass has this method, which should read the alias
-        with an index. Without it, no link does.
+        This default method always returns None: no old link leads to an item. A subclass that
+        overrides it should find the alias with an index.
 
-        :param alias: the canonical spelling, as in ``doi:10.5281/zenodo.1234567``. The case of
-            the letters of a DOI or a Handle does not count.
+        :param alias: the canonical spelling, as in ``doi:10.5281/zenodo.1234567``. The case of the
+            letters of a DOI or a Handle does not count.
         """
         return None
 
     def find(self, ibi: str, scope: Scope, today: date) -> CatalogueItem | None:
-        """Return the item with an identifier for a urlRequest, in any state.
+        """Return an item in any state, with what the answer to a urlRequest needs.
 
         This method calls :meth:`record` for the item and for each related item that the request
-        leads to. A subclass can read all data with one statement instead. The ``key`` of its items
-        must be an identifier.
+        leads to. A subclass may override this with one statement; the ``key`` of each item it
+        returns must be an identifier.
 
         :param scope: the data that the caller will read.
         :param today: the current day (UTC), on which embargoes depend.
+        :returns: None if there is no item with the identifier.
         """
         return _RecordReader(self, scope, today).find(ibi)
 
@@ -193,7 +194,7 @@ def read_record(catalogue: RecordCatalogue, ibi: str) -> Record | None:
 
 
 def parse_catalogue_record(given: Mapping[str, Any], name: str | None = None) -> Record:
-    """Return the record that a description of a host contains.
+    """Check the description that a host gives of an item, and return it as a record.
 
     :param given: the description, a :class:`CatalogueRecord`.
     :param name: an identifier of the item, for messages.
@@ -229,7 +230,7 @@ def _read_file(number: int, file: Any) -> FileRecord:
 
 
 class RecordItem(CatalogueItem):
-    """An item of a host, which reads its related items when they are needed.
+    """An item of a host. A related item is only read when it is needed.
 
     :param record: the record of the item. For an item of another Archive, the state is Elsewhere.
     :param is_requested: True if the item is the requested item; False if a relation leads to it.
@@ -286,7 +287,7 @@ class RecordItem(CatalogueItem):
 
 
 class _RecordReader:
-    """Reads the records that one urlRequest needs, each only once.
+    """Reads the records that one urlRequest needs. No record is read twice.
 
     :param scope: the data of the items that the caller will read.
     :param today: the current day (UTC), on which embargoes depend.
@@ -324,11 +325,11 @@ class _RecordReader:
 
 
 class HostItems(RecordSource):
-    """The items in the catalogue of a host, and the service of the Archive.
+    """The items in the catalogue of a host, and the Archive service.
 
-    If the catalogue fails, the methods raise NotReady, because the Archive can't answer.
-
-    The other parameters are those of :class:`.ItemCatalogue`, which reads the service.
+    The service is in the tables of this package, and is read by the base class
+    :class:`.ItemCatalogue`, whose parameters this class has too. If the catalogue fails, the
+    methods raise NotReady.
     """
 
     def __init__(
@@ -344,7 +345,7 @@ class HostItems(RecordSource):
 
     @property
     def records(self) -> HostItems:
-        """This object, because the items are not in the tables of this package."""
+        """This object itself: it lists and finds the items as records."""
         return self
 
     @property
@@ -385,7 +386,10 @@ class HostItems(RecordSource):
     def list(
         self, search: str | None = None, state: str | None = None, limit: int | None = None
     ) -> Generator[Record, None, None]:
-        """Yield the records of items; a malformed record is an error."""
+        """Yield the records of items; see :meth:`Archive.list_records`.
+
+        :raises NotReady: if a record is malformed.
+        """
         with self.explaining():
             yield from islice(self._select(search, state), limit)
 
@@ -395,7 +399,10 @@ class HostItems(RecordSource):
     def find_by_alias(
         self, connection: Connection, aliases: Sequence[ForeignIdentifier]
     ) -> tuple[ForeignIdentifier, str] | None:
-        """Return the first of some aliases that an item has, and an identifier of this item."""
+        """Return the first given alias that belongs to an item, with an identifier of that item.
+
+        :returns: None if none of the aliases belongs to an item.
+        """
         with self.explaining():
             for alias in aliases:
                 ibi = self.catalogue.find_same_as(alias.text)
@@ -404,13 +411,13 @@ class HostItems(RecordSource):
         return None
 
     def may_have_addresses(self) -> bool:
-        """Return whether the catalogue of the host finds items by former addresses."""
+        """Return whether the catalogue of the host can find items by former addresses."""
         return type(self.catalogue).find_same_as is not RecordCatalogue.find_same_as
 
     def find_files(
         self, connection: Connection, keys: Sequence[service.ItemKey], paths: Sequence[str]
     ) -> Iterator[service.KeyedFile]:
-        """Yield the files of some items that have one of the paths or have a URL."""
+        """Yield those files of the given items that have one of the paths, or have a URL."""
         yield from super().find_files(connection, keys, paths)
         for key in keys:
             record = self.find_record(key) if isinstance(key, str) else None
@@ -421,10 +428,11 @@ class HostItems(RecordSource):
     def iterate_changes(
         self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
     ) -> Iterator[tuple[tuple[datetime, str], Record | None]]:
-        """Yield the positions and records of changed items; see :meth:`RecordCatalogue.changes`.
+        """Yield the items that have changed; see :meth:`RecordCatalogue.changes`.
 
-        The record of a reserved item is None. The timestamps in the positions are those of the
-        catalogue; those in the records are whole seconds.
+        Each item is a pair: its position (timestamp and identifier) and its record, which is None
+        for a reserved item. The timestamps in the positions are those of the catalogue; those in
+        the records are whole seconds.
         """
         with self.explaining():
             for described in self.catalogue.changes(since, after, limit):
@@ -470,7 +478,7 @@ class HostItems(RecordSource):
 
 @dataclass(frozen=True, slots=True)
 class HostCatalogue:
-    """The catalogue that answers urlRequests for the items of a host and for the service.
+    """Answers urlRequests for the items of a host and for the Archive service.
 
     :param stored: the catalogue that contains the service.
     :param today: the current day (UTC), on which embargoes depend.
@@ -492,7 +500,10 @@ class HostCatalogue:
 
 
 def _contains(record: Record, search: str) -> bool:
-    """Return whether titles, creators, subjects or identifiers contain all words, in any case."""
+    """Return whether a record contains all words of a search, in upper or lower case.
+
+    Titles, creators, subjects and identifiers are searched.
+    """
     elements = getattr(record.metadata, "elements", {})
     names = ("title", "creator", "subject")
     texts = [to_plain(text) for name in names for text, _ in elements.get(name, ())]

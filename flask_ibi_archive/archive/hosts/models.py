@@ -1,9 +1,10 @@
 """The mixin :class:`IdentifiedItem` for models of the host, and its rows: description and key.
 
-The two identifier columns of a row are its identity: they say which item belongs to the row. The
-*key* of a row, such as ``thesis:7``, consists of the name of the table and the primary key. It is
-stored with the item. If the columns are lost, the commands ``adopt`` and ``compare`` find the item
-by the key. A flush never does, because another work may be in the row now.
+The two identifier columns of a row say which item belongs to the row. The *key* of a row, such as
+``thesis:7``, consists of the name of the table and the primary key. It is stored with the item. If
+the identifier columns are lost, for example after a restore of the table, the commands ``adopt``
+and ``compare`` find the item by the key. A flush never does, because another work may be in the row
+now.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def find_current_archive() -> Archive:
 
 
 def bind(session: orm.Session) -> operations.OperationContext:
-    """Return a context whose operations use a session of the host, also during its flush.
+    """Return a context for operations in a session of the host, even while the session is flushing.
 
     :param session: a session of the host, which need not be its current session.
     :raises ConfigError: if the Archive of the current app does not use the session of the host.
@@ -97,7 +98,7 @@ def require_session(archive: Archive) -> HostSession:
 
 
 def _make_column(model: Any, name: str) -> Any:
-    """Return the column of a model for one form of the identifier."""
+    """Return the column of a model for one of the two identifiers, ``ibi_rep`` or ``ibi_ibip``."""
     table = getattr(model, "__table__", None)
     if table is not None and name in table.columns:
         # another class of the same table (single table inheritance) has added the column
@@ -198,7 +199,7 @@ class IdentifiedItem:
 
 
 def inspect_row(row: object) -> orm.InstanceState[Any]:
-    """Return the state of a row in its session."""
+    """Return what SQLAlchemy knows about a row: its session, and whether it is stored."""
     state: orm.InstanceState[Any] = sa.inspect(row)
     return state
 
@@ -235,7 +236,10 @@ def get_table(mapper: Mapper[Any]) -> sa.Table:
 
 @lru_cache
 def get_key_attributes(mapper: Mapper[Any]) -> dict[str, sa.Column[Any]]:
-    """Return the primary key of the table with the identifier columns, by attributes of rows."""
+    """Return the primary key of the table that has the identifier columns of a model.
+
+    :returns: the columns of the primary key, by the names of the attributes of rows.
+    """
     columns = get_table(mapper).primary_key.columns
     return {mapper.get_property_by_column(column).key: column for column in columns}
 
@@ -247,16 +251,16 @@ def build_prefix(mapper: Mapper[Any]) -> str:
 
 
 def build_key(mapper: Mapper[Any], values: Iterable[Any]) -> str:
-    """Return the key of a row.
+    """Return the key of a row, such as ``thesis:7``.
 
-    :param values: the values of the columns of :func:`get_key_attributes`.
+    :param values: the primary key: the values of the columns of :func:`get_key_attributes`.
     """
     parts = (value.hex() if isinstance(value, bytes) else str(value) for value in values)
     return build_prefix(mapper) + ",".join(_escape(SPECIAL_IN_VALUE, part) for part in parts)
 
 
 def find_row_key(row: IdentifiedItem) -> str:
-    """Return the key of a stored row."""
+    """Return the key of a stored row, such as ``thesis:7``."""
     mapper = inspect_row(row).mapper
     return build_key(mapper, [getattr(row, name) for name in get_key_attributes(mapper)])
 
@@ -288,7 +292,7 @@ class DescribedRow:
 
     @property
     def identifiers(self) -> list[str]:
-        """The identifiers of the row."""
+        """The identifiers of the row: the repository name, the IBIp, or both in this order."""
         return [text for text in (self.row.ibi_rep, self.row.ibi_ibip) if text is not None]
 
 
@@ -332,16 +336,21 @@ def describe(row: IdentifiedItem) -> DescribedRow:
 
 
 def find_references(given: Any) -> Iterator[tuple[str, IdentifiedItem]]:
-    """Yield the rows that a description refers to, with the names of the fields."""
+    """Yield (field, row) for each field whose value is a row, as in ("previous_edition", row).
+
+    :param given: the description of an item.
+    """
     for name in item_record.RELATED if isinstance(given, Mapping) else ():
         if isinstance(given.get(name), IdentifiedItem):
             yield name, given[name]
 
 
 def build_tombstone(tombstone: Any, ibi: str) -> Tombstone:
-    """Return the tombstone that a host describes, with an identifier as its successor.
+    """Check the tombstone that a host describes, and return it in canonical form.
 
-    :param tombstone: a Tombstone, whose successor may be a row.
+    :param tombstone: a Tombstone, whose successor may be a row or an identifier. In the result, it
+        is an identifier.
+    :param ibi: the identifier of the item, for messages.
     :raises StorageError: if the value is not a tombstone, or if a field is wrong.
     """
     if not isinstance(tombstone, Tombstone):
@@ -355,7 +364,7 @@ def build_tombstone(tombstone: Any, ibi: str) -> Tombstone:
 
 @contextmanager
 def naming(name: str, ibi: str | None = None) -> Iterator[None]:
-    """Replace errors about an item by errors that name the row of the item.
+    """In the ``with`` block, replace an error about an item by an error that names its row.
 
     :param name: the class and the primary key of the row.
     :param ibi: an identifier of the item, for messages about rules.

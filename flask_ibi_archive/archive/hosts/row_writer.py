@@ -1,8 +1,8 @@
 """Writes the items of rows, in one transaction: deposits, edits, withdrawals, deletions, relations.
 
 :meth:`RowWriter.plan` reads the items of the rows, and finds out what differs. It changes nothing,
-so that ``compare`` also uses it. :meth:`RowWriter.write` then stores what differs. The number of
-statements does not depend on the number of rows, except for changed relations.
+    so the command ``compare`` uses it, too. :meth:`RowWriter.write` then stores what differs. The
+    number of statements does not depend on the number of rows, except for changed relations.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Removal:
 
 @dataclass(slots=True)
 class Link:
-    """The relations that a row describes, and which of them differ from the stored relations.
+    """The relations that a row describes, and which of them are not stored yet.
 
     :param edition_of: the identifier of the previous edition, or None.
     :param translation_of: the identifier of an item that is translated, or None.
@@ -76,12 +76,12 @@ class RowWriter:
 
     :param context: the result of :func:`.models.bind` for the session of the rows.
     :param store: the items, in a transaction of the context.
-    :param minted: the reps that were minted for rows in the present transaction.
+    :param minted: the repository names that were minted for rows in the present transaction.
     :ivar new: the rows whose items are deposited, with their records and the contents of the files.
-    :ivar drafts: the rows that are not public, and have no reservation with their key yet.
+    :ivar drafts: the rows that are not public, and for whose keys nothing is reserved yet.
     :ivar links: the rows whose relations change.
-    :ivar sources: the contents of stored files whose sources have changed, by the row IDs of their
-        items and by their names.
+    :ivar sources: the contents of stored files whose sources have changed: by the row ID of the
+        item, and then by the name of the file.
     """
 
     context: operations.OperationContext
@@ -119,9 +119,10 @@ class RowWriter:
         removals: Sequence[Removal] = (),
         with_files: bool = True,
     ) -> None:
-        """Read the items of rows, and find out what differs.
+        """Read the items of rows, and find out what :meth:`write` must store.
 
         :param rows: stored rows with identifiers.
+        :param removals: the deleted rows.
         :param with_files: whether the files are compared, which may take long.
         :raises RowError: if the item of a row cannot be stored.
         """
@@ -152,9 +153,9 @@ class RowWriter:
         self._find_links()
 
     def find_differences(self) -> Iterator[tuple[DescribedRow, str | None]]:
-        """Yield the rows that differ from their items, with the names of the fields that differ.
+        """Yield each row that differs from its item, with the names of the different fields.
 
-        The names are None if the row has no item.
+        The names are one text, such as "title, relations". It is None if the row has no item.
         """
         yield from ((row, None) for row, _, _ in self.new)
         yield from ((row, "key" if row.ibi in self._held else None) for row in self.drafts)
@@ -195,9 +196,10 @@ class RowWriter:
         self._related[row.ibi] = row
 
     def _check_issued(self, row: DescribedRow) -> None:
-        """Check that the Archive may have issued the identifiers of a row that has no item.
+        """Check that the identifiers of a row without an item can come from this Archive.
 
-        The host may have taken them from elsewhere, or a user may have typed them into a form.
+        The host may instead have copied them from elsewhere, or a user may have typed them into a
+        form.
 
         :raises RowError: if an identifier names another server, or a date in the future.
         """
@@ -223,11 +225,14 @@ class RowWriter:
             )
 
     def _edit(self, row: DescribedRow, before: Record) -> tuple[Record, Contents] | None:
-        """Return the new record of the item of a row; None if it does not change.
+        """Return the new record of an item, and the contents of its new files.
 
-        This is an :data:`~.operations.Edit`. Also without a change of the record, the item gets the
-        key of the row, whose primary key may have changed. The key is not public: the timestamp
-        does not change.
+        This is the :data:`~.operations.Edit` for the item of a row. If the primary key of the row
+        has changed, the record gets the new key, even if nothing else changes. The key is not
+        public: the timestamp does not change.
+
+        :param before: the present record of the item.
+        :returns: None if the record does not change.
         """
         record = before
         contents: Contents = {}
@@ -255,7 +260,10 @@ class RowWriter:
         return replace(record, key=row.key), contents
 
     def _merge(self, row: DescribedRow, before: Record) -> tuple[Record, Contents]:
-        """Return the new record of an item, and the contents of its files."""
+        """Return the record that an item gets from its row, and the contents of its new files.
+
+        :param before: the present record of the item.
+        """
         values = item_record.read_description(row.given, before.metadata)
         contents: Contents = {}
         if "files" in row.given:
@@ -286,9 +294,12 @@ class RowWriter:
         return self._staged[item_id]
 
     def _remove(self, removal: Removal, before: Record) -> tuple[Record, Contents] | None:
-        """Return the new record of the item of a deleted row; None if it does not change.
+        """Return the new record of the item of a deleted row, without new files.
 
-        The key is free afterwards: a new row may get the primary key of the deleted row.
+        The record has no key: a new row may get the primary key of the deleted row.
+
+        :param before: the present record of the item.
+        :returns: None if the record does not change.
         """
         record = before
         contents: Contents = {}
@@ -301,7 +312,7 @@ class RowWriter:
         return replace(record, key=None), contents
 
     def _find_links(self) -> None:
-        """Find the rows whose relations differ from the stored ones."""
+        """Find the rows whose relations differ from those that are stored for their items."""
         links = []
         for row in self._related.values():
             with naming(row.name, row.ibi), _explaining():
@@ -341,7 +352,7 @@ class RowWriter:
     # --- writing ---------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Store what :meth:`plan` has found. All items are stored before their relations.
+        """Store what :meth:`plan` has found: first all items, then the relations between them.
 
         :raises RowError: if the item of a row cannot be stored.
         """
@@ -359,9 +370,10 @@ class RowWriter:
             self.staging.move_to_store(content)
 
     def _settle(self) -> None:
-        """Store reservations, and free the keys of other items and reservations.
+        """Store the reservations of drafts, and take needed keys from other items.
 
-        A bulk statement has deleted the rows of those items, or has changed their primary keys.
+        An item may have a key that now belongs to another row: a bulk statement has deleted its
+        row, or has changed the primary key of its row.
         """
         connection, archive_id = self.store.connection, self.store.archive_id
         new = [row for row, _, _ in self.new]
@@ -391,7 +403,7 @@ class RowWriter:
                 ownership.add_reservation(connection, archive_id, rep, ibip, *draft)
 
     def _insert(self) -> None:
-        """Insert the new items together; after an error one by one, to name the refused row."""
+        """Insert all new items together. If this fails, insert them one by one to find the row."""
         if not self.new:
             return
         _, records, contents = zip(*self.new, strict=True)
@@ -406,7 +418,7 @@ class RowWriter:
             operations.note_signal(self.store, item_deposited, record)
 
     def _relate(self) -> None:
-        """Store the changed relations. Old ones are removed before new ones are stored."""
+        """Store the changed relations. First remove the old ones, which may contradict the new."""
         store, relations = self.store, self.store.relations
         items = store.find_owners(link.row.ibi for link in self.links)
         for link in self.links:
@@ -426,11 +438,12 @@ class RowWriter:
             self._join(waiting, next(iter(waiting)))
 
     def _join(self, waiting: dict[int, Link], item_id: int) -> None:
-        """Put an item into the group of translations of the item that it translates.
+        """Make an item a translation of the item that its row names.
 
-        If the group of that item also changes, that item is put into its group first.
+        If that other item is waiting too, it is joined to its own group first.
 
-        :param waiting: the changed translations, by the row IDs of their items.
+        :param waiting: the translations that are not stored yet, by the row IDs of their items. The
+            stored one is removed.
         """
         link = waiting.pop(item_id)
         with naming(link.row.name, link.row.ibi), _explaining():
@@ -451,7 +464,7 @@ class RowWriter:
 
 @contextmanager
 def _explaining() -> Iterator[None]:
-    """Replace UnknownItem by an error that names the fields of the relations."""
+    """In the ``with`` block, replace UnknownItem by an error that names the fields of relations."""
     try:
         yield
     except UnknownItem as error:

@@ -58,7 +58,7 @@ CHECKED_ROWS = 100
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row and an item that differ, or one of them without the other.
+    """A row and an item that differ, or a row without an item, or an item without a row.
 
     :param kind: one of the kinds above.
     :param row: the class and the primary key of the row, or the key of a missing row.
@@ -100,7 +100,10 @@ def connect(session: Session, mapper: Mapper[Any]) -> sa.Connection:
 
 
 def has_no_identifiers(host_table: Any) -> sa.ColumnElement[bool]:
-    """Return the condition that a row of a table or a model has no identifiers."""
+    """Return the SQL condition that a row has no identifiers.
+
+    :param host_table: a table or a model of the host.
+    """
     columns = getattr(host_table, "c", host_table)
     return sa.and_(columns.ibi_rep.is_(None), columns.ibi_ibip.is_(None))
 
@@ -108,11 +111,12 @@ def has_no_identifiers(host_table: Any) -> sa.ColumnElement[bool]:
 def find_lost(
     context: OperationContext, session: Session, rows: Iterable[IdentifiedItem]
 ) -> dict[int, ownership.KeyHolder]:
-    """Return the items and reservations that have the keys of rows without identifiers.
+    """Find the items and reservations of rows that have lost their identifiers, by their keys.
 
-    No other row has their identifiers.
+    If another row has the identifiers now, the item or reservation is left out.
 
-    :returns: the items by the ``id()`` of the rows.
+    :param rows: rows without identifiers.
+    :returns: the items and reservations by the ``id()`` of the row.
     """
     by_key = {models.find_row_key(row): row for row in rows}
     with context.reading() as store:
@@ -130,7 +134,7 @@ def find_lost(
 def find_uncarried(
     session: Session, mapper: Mapper[Any], holders: Iterable[ownership.KeyHolder]
 ) -> list[ownership.KeyHolder]:
-    """Return the holders whose identifiers are in no row of the table of the host."""
+    """Return those items and reservations whose identifiers are in no row of the host's table."""
     forms = [models.get_table(mapper).c[name] for name in models.FORMS]
     uncarried: list[ownership.KeyHolder] = []
     for part in batched(holders, VALUES):
@@ -237,9 +241,9 @@ class Sync:
             self.session.close()
 
     def count(self) -> tuple[int, int, int]:
-        """Return the numbers of rows without identifiers, of rows with identifiers, and of items.
+        """Return three numbers: rows without identifiers, rows with identifiers, and items.
 
-        Each row that has an identifier has an item or a reservation with its key.
+        The items include reservations. If all is right, the second number equals the third.
         """
         table, count = models.get_table(self.mapper), sa.select(sa.func.count())
         without = count.select_from(self.model).where(has_no_identifiers(self.model))
@@ -248,7 +252,7 @@ class Sync:
         return self.session.scalar(without) or 0, rows or 0, self._count_items()
 
     def sample(self) -> list[Difference]:
-        """Return the differences of the rows with the highest primary keys, except their files."""
+        """Compare the rows with the highest primary keys, without files; return the differences."""
         keys = [column.desc() for column in self.mapper.primary_key]
         statement = sa.select(self.model).order_by(*keys).limit(CHECKED_ROWS)
         rows = self.session.scalars(statement).unique().all()
@@ -265,7 +269,7 @@ class Sync:
         return statement
 
     def _count(self) -> int:
-        """Count the rows and the items.
+        """Return the number of rows, and store the number of items in this object.
 
         :raises StorageError: if the condition is wrong, or if the identifier columns are missing.
         """
@@ -284,16 +288,16 @@ class Sync:
         return int(rows[0])
 
     def _count_items(self) -> int:
-        """Return the number of items and reservations of the table."""
+        """Return the number of items and reservations whose keys name the table."""
         with self.context.reading() as store:
             prefix = models.build_prefix(self.mapper)
             return ownership.count_holders(store.connection, store.archive_id, prefix)
 
     def _read_keys(self) -> Iterator[list[Any]]:
-        """Yield the primary keys of the rows in batches, in their order.
+        """Yield batches of the primary keys of the rows, in ascending order.
 
-        Each batch begins after the last key of the batch before, so that the caller may commit, and
-        rows that could not be repaired are not selected again.
+        Each batch begins after the last key of the batch before. Therefore the caller may commit
+        between batches, and rows that could not be repaired are not selected again.
         """
         key = self.mapper.primary_key
         statement = self._select(*key).order_by(*key).limit(BATCH)
@@ -303,7 +307,10 @@ class Sync:
             batch = statement.where(sa.tuple_(*key) > keys[-1])
 
     def _load(self, keys: Sequence[Any], lock: bool = False) -> Sequence[IdentifiedItem]:
-        """Return the rows with some primary keys; with ``lock``, until the end of the batch."""
+        """Return the rows with some primary keys.
+
+        :param lock: whether the rows are locked until the end of the batch.
+        """
         key, form = self.mapper.primary_key, self.mapper.columns["ibi_rep"]
         statement = sa.select(self.model).where(sa.tuple_(*key).in_(keys)).order_by(*key)
         if lock:
@@ -325,7 +332,7 @@ class Sync:
         self.session.expunge_all()
 
     def _compare(self, keys: Sequence[Any]) -> Iterator[Difference]:
-        """Compare rows, and repair them."""
+        """Compare rows with their items, repair the differences if asked, and yield them."""
         if not self.adopt:
             found = self._examine(self._load(keys))
             keys = [inspect_row(row).identity for row, _ in found]
@@ -345,7 +352,7 @@ class Sync:
     def _examine(
         self, rows: Sequence[IdentifiedItem], with_files: bool = True
     ) -> list[tuple[IdentifiedItem, Difference]]:
-        """Return the rows that differ from their items."""
+        """Return each row that differs from its item, with the difference."""
         found: list[tuple[IdentifiedItem, Difference]] = []
         lost = find_lost(self.context, self.session, [row for row in rows if row.ibi is None])
         for row in rows:
@@ -363,7 +370,7 @@ class Sync:
     def _plan(
         self, rows: Sequence[IdentifiedItem], with_files: bool
     ) -> Iterator[tuple[IdentifiedItem, Difference]]:
-        """Yield the rows with identifiers that differ from their items."""
+        """Yield each row that has identifiers and differs from its item, with the difference."""
         try:
             with (
                 as_row_error(rows),
@@ -408,11 +415,12 @@ class Sync:
         yield from (replace(one, repaired=True) for one in (*differences, *others))
 
     def _write(self, rows: Sequence[IdentifiedItem]) -> list[Difference]:
-        """Assign identifiers to rows, and write their items.
+        """Assign identifiers to rows, and write the items of the rows.
 
-        Rows without identifiers to which these rows refer get identifiers and items, too.
+        If a row refers to another row without identifiers, that row gets identifiers and an item,
+        too.
 
-        :returns: the differences of those rows.
+        :returns: the differences of the other rows.
         :raises RowError: if a row cannot be repaired. Then no row is.
         """
         without: list[IdentifiedItem] = []
@@ -444,7 +452,7 @@ class Sync:
             raise
 
     def _find_referenced(self, rows: Sequence[IdentifiedItem]) -> list[IdentifiedItem]:
-        """Lock and return the other rows without identifiers to which rows refer."""
+        """Return and lock the other rows to which rows refer, if they have no identifiers."""
         found: dict[int, IdentifiedItem] = {id(row): row for row in rows}
         for row in (waiting := list(rows)):
             for _, other in models.find_references(row.ibi_record()):
@@ -464,9 +472,10 @@ class Sync:
     # --- items -----------------------------------------------------------------------------------
 
     def _compare_items(self) -> Iterator[Difference]:
-        """Yield the items and reservations whose rows are missing; with ``repair``, delete them.
+        """Yield the items and reservations without rows. With ``repair``, delete or release them.
 
-        An item that has the key of a row without identifiers is not missing: the row has lost them.
+        An item whose key is that of a row without identifiers has a row: it has lost the
+        identifiers.
         """
         archive_id, prefix = self.context.archive.id, models.build_prefix(self.mapper)
         for holders in ownership.read_holders(self._connect_to_items, archive_id, prefix):
@@ -502,9 +511,10 @@ class Sync:
         return {models.build_key(self.mapper, row) for row in rows}
 
     def _remove(self, orphans: Sequence[ownership.KeyHolder]) -> dict[str, str]:
-        """Delete items, and release reservations, whose rows are missing.
+        """Delete items whose rows are missing, and release such reservations.
 
-        :returns: the errors of the items that cannot be deleted, by the keys of their rows.
+        :returns: the reason for each item that cannot be deleted, by the key of its row; empty if
+            all were deleted.
         """
         removals = [Removal(one.key, one.ibi, Tombstone(self.reason)) for one in orphans]
         try:
@@ -521,7 +531,7 @@ class Sync:
 
 @contextmanager
 def as_row_error(rows: Sequence[IdentifiedItem]) -> Iterator[None]:
-    """Replace an error by a RowError, if it is about rows or was raised by ``ibi_record()``."""
+    """In the ``with`` block, replace errors about rows or of ``ibi_record()`` by a RowError."""
     try:
         yield
     except Exception as error:
@@ -542,7 +552,7 @@ def explain(row: IdentifiedItem, error: Exception) -> str:
 
 
 def find_models(host: HostSession) -> list[type[IdentifiedItem]]:
-    """Return a model with IdentifiedItem for each table in the database of the host's session."""
+    """Return one model with IdentifiedItem for each table in the database of the host's session."""
     found: dict[str, type[IdentifiedItem]] = {}
     session = host.current()
     for mapper in sorted(models.identified_models, key=lambda one: len([*one.iterate_to_root()])):
@@ -554,7 +564,7 @@ def find_models(host: HostSession) -> list[type[IdentifiedItem]]:
 
 
 def check_session(host: HostSession) -> str:
-    """Check that operations on items can write with the session of the host."""
+    """Check that operations on items can write with the session of the host; return a message."""
     item = Item.__table__
     try:
         with host.savepoint() as connection:
@@ -571,7 +581,10 @@ def check_session(host: HostSession) -> str:
 
 
 def check_rows(archive: Archive, model: type[IdentifiedItem]) -> str:
-    """Count the rows and the items of a model, and compare some rows with their items."""
+    """Compare the numbers of rows and items of a model, and some rows with their items.
+
+    Return a message that everything is right.
+    """
     name = models.name_model(sa.inspect(model))
     sync = Sync(archive, model)
     try:

@@ -105,7 +105,7 @@ def revoke_key(database: Database, archive_id: int, name: str, now: datetime) ->
 
 
 def find_key(database: Database, archive_id: int, key: str, now: datetime) -> sa.Row[Any] | None:
-    """Return the row of the key with a text; None if it is unknown, revoked or expired."""
+    """Return the row of the key that a program has sent; None if the key is not valid."""
     rows = database.read_rows(
         sa.select(ApiKey.__table__).where(
             ApiKey.key_hash == _hash(key),
@@ -118,7 +118,7 @@ def find_key(database: Database, archive_id: int, key: str, now: datetime) -> sa
 
 
 def find_status(key: sa.Row[Any], now: datetime) -> str:
-    """Return whether a key is valid, revoked or expired."""
+    """Return the status of a key: "valid", "revoked" or "expired"."""
     if key.revoked_at is not None:
         return "revoked"
     return "valid" if key.expires_at is None or key.expires_at > now else "expired"

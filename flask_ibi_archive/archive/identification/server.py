@@ -1,8 +1,9 @@
 """The identification server: gives identifiers to programs, and deposits items for them.
 
 "The server ... executes Algorithms 1, 2 and 3 and returns the identifier of the item" ([G] 6). The
-operations are those of the Archive. This module adds what a program needs: it sees and changes only
-what it made, and a request with an ``Idempotency-Key`` that it repeats is carried out once.
+operations are those of the Archive. This module adds two rules for programs: a program sees and
+changes only what it made, and a repeated request with the same ``Idempotency-Key`` is carried out
+once.
 
 The identifiers that a program got are stored in the transaction of the operation itself, together
 with the ``Idempotency-Key``, which is unique for each program: an identifier that a program got is
@@ -60,7 +61,7 @@ _match_repeat_key = re.compile(r'("?)([!#-~]{1,255})\1').fullmatch
 
 
 class IssuedIdentifier(Base):
-    """An identifier that a program requested, in both forms."""
+    """A row for an identifier that a program requested: its repository name and its IBIp."""
 
     __tablename__ = "ibi_issued_identifier"
     __table_args__: Any = (
@@ -90,10 +91,10 @@ class IssuedIdentifier(Base):
 
 
 class Identification(NamedTuple):
-    """An identifier that a program asks about, and its item.
+    """What a program may know about an identifier: its status and the record of its item.
 
     :param status: ``issued``, ``held``, ``released``, or the state of the item.
-    :param record: the record of the item; None if there is none.
+    :param record: the record of the item; None if the identifier has no item.
     """
 
     minted: Minted
@@ -102,7 +103,7 @@ class Identification(NamedTuple):
 
 
 class _Operations(NamedTuple):
-    """The context of an operation, in the form that the operations of an Archive expect."""
+    """An object with the two contexts of an Archive, on which the functions of operations work."""
 
     context: operations.OperationContext
     own_context: operations.OperationContext
@@ -123,7 +124,7 @@ class IdentificationServer:
     key: sa.Row[Any]
 
     def may(self, scope: str) -> bool:
-        """Return whether the program may do something."""
+        """Return whether the key of the program has a scope, such as ``deposit``."""
         return scope in self.key.scopes.split()
 
     def issue(self, data: dict[str, Any], repeat_key: str | None = None) -> Sequence[Minted]:
@@ -172,8 +173,9 @@ class IdentificationServer:
         return new
 
     def _find_answer(self, repeat_key: str | None, content_hash: str) -> list[Minted]:
-        """Return the identifiers that a request got before.
+        """Return the identifiers that the program got when it sent the same request before.
 
+        :returns: an empty list if the request is new, or has no ``Idempotency-Key``.
         :raises FieldError: if another request had the same ``Idempotency-Key``.
         """
         if repeat_key is None:
@@ -210,7 +212,7 @@ class IdentificationServer:
             return Identification(issued, status)
 
     def list_issued(self, after: int, limit: int) -> Sequence[sa.Row[Any]]:
-        """Return the rows of identifiers that the program may see, in the order of their issue.
+        """Return the rows of the identifiers that the program may see, the oldest first.
 
         :param after: return only identifiers after the one with this number.
         """
@@ -224,7 +226,7 @@ class IdentificationServer:
         If this was done before, nothing changes: a program may repeat the request.
 
         :param record: the complete record of the item as a JSON object.
-        :returns: the identifier as it was before. Without a record, the item is new.
+        :returns: the identifier as it was before the change. If it has no record, the item is new.
         :raises FieldError: if a field is wrong.
         """
         before = self.describe(ibi)
@@ -261,9 +263,11 @@ class IdentificationServer:
     def _find_issued(
         self, connection: sa.Connection, names: Sequence[str], *, of_all: bool = False
     ) -> Minted | None:
-        """Return the identifiers with some names that the program may see.
+        """Return both forms of the first issued identifier that has one of some names.
 
-        :param of_all: whether those that other programs requested are also returned.
+        :param names: repository names and IBIps.
+        :param of_all: whether identifiers that other programs requested are returned, too.
+        :returns: None if the program may see no such identifier.
         """
         row = IssuedIdentifier
         is_named = sa.or_(row.rep.in_(names), row.ibip.in_(names))
@@ -272,9 +276,9 @@ class IdentificationServer:
         return None if found is None else Minted(*found)
 
     def _is_visible(self, of_all: bool = False) -> sa.ColumnElement[bool]:
-        """Return the condition for the identifiers that the program may see.
+        """Return the SQL condition that the program may see an issued identifier.
 
-        :param of_all: whether these are those of all programs, as with the scope ``all``.
+        :param of_all: whether the program may see those of all programs, as with the scope ``all``.
         """
         keys = sa.select(ApiKey.id).where(ApiKey.archive_id == self.key.archive_id)
         if not of_all and not self.may("all"):
@@ -282,10 +286,10 @@ class IdentificationServer:
         return IssuedIdentifier.key_id.in_(keys)
 
     def _read_fields(self, data: object, before: records.Record | None) -> dict[str, Any]:
-        """Return the fields of an item that a program states, for a deposit or an edit.
+        """Check the record that a program sends, and return the fields to deposit or edit.
 
-        What the Archive sets (identifiers, state, timestamp) may be in the record of an existing
-        item, so that a program can send back what it got. It must not differ.
+        A program can send back what it got: the record of an existing item may contain what only
+        the Archive sets (identifiers, state, timestamp), if it is unchanged.
 
         :param data: the record as a JSON object.
         :param before: the present record of the item; None if the item is new.
@@ -302,11 +306,11 @@ class IdentificationServer:
         return get_stated(record)
 
     def _check_references(self, record: records.Record, before: records.Record | None) -> None:
-        """Check that a record changes nothing that belongs to others.
+        """Check that a record refers to nothing that belongs to others in this Archive.
 
-        An alias would lead readers of another identifier to the item, and a relation would appear
-        on the page of the other item, also if that item is deposited later. Relations to items of
-        other Archives are allowed.
+        A foreign alias would lead readers of another identifier to the item, and a relation would
+        appear on the page of the other item, also if that item is deposited later. Relations to
+        items of other Archives are allowed.
 
         :raises FieldError: if a new reference is neither to an identifier of the program nor to
             another Archive.
@@ -328,9 +332,10 @@ class IdentificationServer:
 
 
 def _storing(context: operations.OperationContext, model: Any, store: StoreMinted) -> _Operations:
-    """Return operations that also store the identifiers of the new row in their transaction.
+    """Return operations that call a function in the transaction in which they store a new row.
 
-    :param model: the table of the row, which has both forms of the identifiers.
+    :param model: the table of the row, which has both forms of the identifier.
+    :param store: the function, which gets the identifier of the new row.
     """
 
     def store_new(items: ItemStore) -> None:
@@ -344,7 +349,10 @@ def _storing(context: operations.OperationContext, model: Any, store: StoreMinte
 
 
 def _find_record(store: ItemStore, ibi: str) -> records.Record | None:
-    """Return the record of the item that has an identifier; None for the service of the Archive."""
+    """Return the record of the item that has an identifier.
+
+    :returns: None if there is no such item, or if it is the service of the Archive.
+    """
     owner = store.find_owners([ibi]).get(ibi)
     return None if owner is None or owner.is_service else store.reader.read_record(owner.id)
 
@@ -358,7 +366,7 @@ def _check_reserved(before: Identification) -> None:
 
 
 def _check_no_row(before: Identification) -> None:
-    """Check that the item does not follow a row of the repository, which would then differ."""
+    """Refuse an item that belongs to a row of the host, because only the row can change it."""
     if before.record is not None and before.record.key is not None:
         raise StorageError(
             f"the item follows {before.record.key} of the repository; change it there"
@@ -366,7 +374,7 @@ def _check_no_row(before: Identification) -> None:
 
 
 def _check_stated(record: records.Record, before: records.Record | None) -> None:
-    """Check that a record states only what a program may state; see :meth:`_read_fields`."""
+    """Check that a program has set no field that only the Archive may set."""
     for name in _SET_HERE:
         stated = getattr(record, name)
         if stated is None or (before is not None and stated == getattr(before, name)):
@@ -388,12 +396,12 @@ def _check_stated(record: records.Record, before: records.Record | None) -> None
 
 
 def get_stated(record: records.Record) -> dict[str, Any]:
-    """Return the fields of a record that a program states."""
+    """Return, by name, those fields of a record that programs may set."""
     return {name: getattr(record, name) for name in STATED}
 
 
 def list_related(record: records.Record) -> dict[str, str]:
-    """Return the identifiers of other items in a record, by field."""
+    """Return the identifiers of the items to which a record refers, by the name of the field."""
     related = {f"translations.{name}": ibi for name, ibi in record.translations.items()}
     if record.next_edition is not None:
         related["next_edition"] = record.next_edition
@@ -429,9 +437,9 @@ def describe() -> Response:
 
 
 def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Response:
-    """Answer a request with the function of its method, or with a problem.
+    """Answer a request with the function for its HTTP method, or with a problem (an error).
 
-    :param methods: the function of each method, and the parsers of the parameters in its query.
+    :param methods: for each HTTP method, the function and the parsers of its query parameters.
     :param parts: the variable parts of the path.
     """
 
@@ -449,9 +457,9 @@ def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Respo
 
 
 def _authenticate(archive: Archive) -> sa.Row[Any]:
-    """Return the row of the key of the request.
+    """Return the row of the key that the request contains.
 
-    :raises Problem: 401 if there is no right key.
+    :raises Problem: 401 if the key is missing or not valid.
     """
     bearer, realm = problems.read_bearer(), 'Bearer realm="identifiers"'
     if not bearer:
@@ -492,7 +500,7 @@ def _create(server: IdentificationServer) -> Response:
 
 
 def _list(server: IdentificationServer, after: int = 0, limit: int = 100) -> Response:
-    """Return the identifiers that the program has requested, in parts."""
+    """Return a part of the list of the identifiers that the program may see."""
     rows = server.list_issued(after, limit)
     listed: dict[str, Any] = {
         "identifiers": [
@@ -534,13 +542,13 @@ def _withdraw(
 
 
 def _parse_members(value: Any, parsers: Parsers) -> dict[str, Any]:
-    """Return the parsed fields of an object."""
+    """Check the members of a JSON object, and return their parsed values by name."""
     members = values.check_object("", value, parsers)
     return {name: parse(name, members[name]) for name, parse in parsers.items() if name in members}
 
 
 def _parse_number(least: int, most: int) -> Callable[[str, Any], int]:
-    """Return the parser of a field that is a whole number."""
+    """Return a parser for a JSON number that must be whole and in a range."""
 
     def parse(name: str, value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
@@ -551,7 +559,7 @@ def _parse_number(least: int, most: int) -> Callable[[str, Any], int]:
 
 
 def _parse_digits(least: int, most: int) -> Callable[[str, Any], int]:
-    """Return the parser of a parameter that is a whole number."""
+    """Return a parser for a query parameter that must be a whole number in a range."""
     parse = _parse_number(least, most)
     is_number = re.compile("[0-9]{1,18}").fullmatch
     return lambda name, text: parse(name, int(text) if is_number(text) else text)
@@ -581,7 +589,7 @@ def _show_json(value: dict[str, Any], status: int = 200) -> Response:
 
 
 def _name(minted: Minted | sa.Row[Any]) -> dict[str, str]:
-    """Return the members for an identifier, which is an object with both forms."""
+    """Return the members of a JSON object that names an identifier: both forms and the URL."""
     forms = Minted(minted.rep, minted.ibip)
     url = current_archive().persistent_url(forms)
     return {"rep": forms.rep, "ibip": forms.ibip, "persistent_url": url}

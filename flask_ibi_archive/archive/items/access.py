@@ -1,4 +1,4 @@
-"""Decides whether the user of a request may read the files of an item, as the host says.
+"""Decides whether the user of a request may read the files of an item.
 
 The access policy of the host decides first. If there is no policy, or if the policy leaves the
 decision open, the networks of the access rule and the embargo of the item decide.
@@ -32,7 +32,7 @@ log: Logger = getLogger("flask_ibi_archive.host")
 
 
 class HostFunctionFailed(IBIError):
-    """A function of the host raises an exception for an item, or returns a wrong value."""
+    """Raised if a function of the host fails for an item, or returns a wrong value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def find_policy() -> AccessPolicy | None:
 
 
 def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecision:
-    """Return whether the user of the request may read a file of an item.
+    """Decide whether the user of the request may read a file of an item.
 
     If the policy raises another exception than HTTPException, this function raises it too.
     Therefore an error in the policy never opens a file.
@@ -88,7 +88,7 @@ def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecisi
 
 
 def find_refusal(item: ItemView) -> AccessDecision | None:
-    """Return the decision that hides the description of an item from the user of the request.
+    """Return the refusal if the user of the request must not see the description of an item.
 
     :returns: None if the user may see the description.
     """
@@ -99,9 +99,9 @@ def find_refusal(item: ItemView) -> AccessDecision | None:
 
 
 def select_readable_files(item: ItemView) -> ItemView:
-    """Return an item without the files that the user of the request may not read.
+    """Return a copy of an item without the files that the user of the request may not read.
 
-    If the list of files is not public, the returned item has no other file than the target file.
+    If the list of files is not public, the copy has no other file than the target file.
     """
     record = item.record
     files = tuple(
@@ -115,7 +115,7 @@ def select_readable_files(item: ItemView) -> ItemView:
 
 
 def _forbid_sharing(response: Response, directive: str) -> Response:
-    """Set headers for a response that may differ for another user of the host.
+    """Set the headers of a response that other users of the host must not get from a cache.
 
     :param directive: what the cache of the user may do: ``no-cache`` or ``no-store``.
     """
@@ -134,9 +134,10 @@ def cannot_write(ibi: str, format: str) -> HostFunctionFailed:
 
 @contextmanager
 def logging_failure(failure: HostFunctionFailed) -> Iterator[None]:
-    """Log any exception of the block, which calls a function of the host for an item.
+    """Replace and log an exception of the ``with`` block, which calls a function of the host.
 
-    :param failure: the exception to raise. Its message says what can't be done, and names the item.
+    :param failure: the exception to raise instead. Its message says what can't be done, and names
+        the item.
     :raises HostFunctionFailed: the failure, if the block raises an exception.
     :raises NotReady, OperationalError: if a database is not available. This is not a failure of the
         function: the same request succeeds later.

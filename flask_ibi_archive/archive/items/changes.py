@@ -2,20 +2,20 @@
 
 The transaction that changes an item adds a note: triggers of the tables insert a row. A note is a
 plain insert, so that writers never wait for each other, and it is stored if and only if the change
-is. When a reader asks, the committed notes get numbers. This happens under a lock, one reader at a
-time. Therefore
+is. When a reader asks, the committed notes get numbers. A lock allows only one reader at a time to
+give numbers. Therefore
 
 - a change that is committed late gets a later number than everything that readers have seen, and
   nobody who reads on from a number misses it, whatever the clocks of the servers say;
 - an item has one row, at the number of its last change, so that each item is read once;
 - a killed process loses nothing: notes are deleted by the transaction that numbers them.
 
-There are two kinds of readers: harvesters (OAI-PMH), and resolvers, which read claims. Who asks
-first numbers the changes for both. What harvesters see of an item is stored with the number as a
-digest, and what is claimed of it as text. A note about an item of which both are as before changes
-nothing, whichever statement wrote the item. Resolvers read the stored text. A harvester reads the
-item itself, and may have seen what will not be there when a note about it is numbered. Therefore it
-renews the item, which then gets a new number in any case.
+There are two kinds of readers: harvesters (OAI-PMH), and resolvers, which read claims. Whichever
+asks first numbers the changes for both. Two things are stored with the number: a digest of what
+harvesters see of the item, and the text of its claim. A note changes nothing if both are as before,
+whichever statement wrote the item. Resolvers read the stored text. But a harvester reads the item
+itself, before the note is numbered: it may see a version that is gone when the number is given.
+Therefore the harvester renews the item (:func:`renew`), which then gets a new number in any case.
 
 The changes that one transaction numbers are a batch, with the time at which they became visible, in
 whole seconds, and a random word. Later numbers never have an earlier time. A number with the word
@@ -53,7 +53,7 @@ PUBLISHING_SHARE = 0.5
 
 
 class ChangeNote(Base):
-    """An item that has changed since its last change was numbered.
+    """A note that an item has changed, and that this change has no number yet.
 
     Triggers add the rows. An item can have several.
     """
@@ -70,7 +70,7 @@ class ChangeNote(Base):
 
 
 class Change(Base):
-    """The last change of an item."""
+    """The number of the last change of an item, and what readers then saw of the item."""
 
     __tablename__ = "ibi_change"
     __table_args__: Any = (
@@ -109,9 +109,9 @@ class Change(Base):
 
 
 class ChangeBatch(Base):
-    """Changes that were numbered together. Rows are never changed.
+    """The changes that were numbered together, with the last of their numbers. Rows never change.
 
-    The changes of a batch have the numbers after those of the batch before.
+    The numbers of a batch are those after the last number of the batch before.
     """
 
     __tablename__ = "ibi_change_batch"
@@ -128,7 +128,10 @@ class ChangeBatch(Base):
 
 
 class ChangeEnd(Base):
-    """The end of the log of an Archive. Who numbers changes has locked the row."""
+    """The last number and datestamp in the change log of an Archive.
+
+    Whoever numbers changes must lock this row first.
+    """
 
     __tablename__ = "ibi_change_end"
 
@@ -144,9 +147,9 @@ class ChangeEnd(Base):
 
 
 class Appearance(NamedTuple):
-    """What harvesters see of an item.
+    """What harvesters see of an item, to compare it with what they saw before.
 
-    :param sets: the sets of the item, with a space before and after each.
+    :param sets: the setSpecs of the item, with a space before and after each.
     :param digest: the digest of everything that harvesters see, with the sets.
     """
 
@@ -162,7 +165,7 @@ Describe = Callable[[sa.Connection, Sequence[int]], Mapping[int, Appearance]]
 
 
 def renew(connection: sa.Connection, archive_id: int, items: Collection[int] | None = None) -> None:
-    """Let items get new numbers at the next opportunity, even if they look as before.
+    """Give items new numbers when changes are numbered next, even if readers see no difference.
 
     :param items: the row IDs; None: all items.
     """
@@ -179,12 +182,12 @@ def renew(connection: sa.Connection, archive_id: int, items: Collection[int] | N
 
 
 def move_end(connection: sa.Connection, archive_id: int, now: datetime) -> tuple[int, datetime]:
-    """Move the end of the log to the current time if it is later, and lock the log.
+    """Lock the log, and move its end to the current time unless the end is later already.
 
     No other process can number changes until the end of the transaction.
 
     :param now: the current time in whole seconds.
-    :returns: the last number, and the end.
+    :returns: the last number, and the new end of the log.
     """
     moved = insert_or_update(connection, ChangeEnd).values(archive_id=archive_id, datestamp=now)
     new, stored = moved.excluded.datestamp, ChangeEnd.datestamp
@@ -200,10 +203,11 @@ def move_end(connection: sa.Connection, archive_id: int, now: datetime) -> tuple
 def number_changes(
     connection: sa.Connection, archive_id: int, now: datetime, limit: int, describe: Describe
 ) -> tuple[datetime, bool]:
-    """Number committed changes.
+    """Give numbers to the oldest committed changes.
 
     :param now: the current time in whole seconds.
     :param limit: the largest number of changed items to process.
+    :param describe: returns what harvesters see of items, by row ID.
     :returns: the end of the log, and whether there may be more notes.
     """
     last, end = move_end(connection, archive_id, now)
@@ -253,16 +257,20 @@ def number_changes(
 
 
 def is_described_by(items: sa.Select[Any]) -> sa.ColumnElement[bool]:
-    """Return the condition that one of the given items has the metadata of an item."""
+    """Return the SQL condition that the metadata of an item are in one of the given items.
+
+    :param items: a statement that selects the row IDs of metadata items.
+    """
     metadata = aliased(Item)
     names = sa.select(primary_form(metadata)).where(metadata.id.in_(items))
     return Item.metadata_ibi.in_(names)
 
 
 def make_claim(item: str, record: Record) -> Claim:
-    """Return what is claimed of an item. Items whose description is hidden are not claimed.
+    """Return the claim of an item: what the Archive says that it has.
 
-    Source: federation CL-1 and CL-2.
+    An item whose description is hidden gets the claim that removes an earlier claim. Source:
+    federation CL-1 and CL-2.
 
     :param item: a text that stands for the item.
     """
@@ -282,9 +290,11 @@ def make_claim(item: str, record: Record) -> Claim:
 def _find_changed(
     connection: sa.Connection, archive_id: int, items: list[int], seen: Mapping[int, Appearance]
 ) -> list[dict[str, Any]]:
-    """Return the rows without numbers of those items that do not look as before, in their order.
+    """Return a row of the change log for each item of which readers see a difference.
 
+    :param items: the row IDs; the result has the same order.
     :param seen: what harvesters see of the items now.
+    :returns: the values of the columns, but for the number.
     """
     columns = [Change.is_deleted, Change.digest, Change.claim, Change.hidden_prefixes]
     stored = {
@@ -317,7 +327,7 @@ def _find_changed(
 
 
 def read_end(connection: sa.Connection, archive_id: int) -> tuple[datetime, bool]:
-    """Return the end of the log, and whether there are changes without a number."""
+    """Return the end of the log (a datestamp), and whether there are changes without a number."""
     end = sa.select(ChangeEnd.datestamp).where(ChangeEnd.archive_id == archive_id)
     noted = sa.exists().where(ChangeNote.archive_id == archive_id)
     row = connection.execute(sa.select(end.scalar_subquery(), noted)).one()
@@ -325,7 +335,7 @@ def read_end(connection: sa.Connection, archive_id: int) -> tuple[datetime, bool
 
 
 def find_pending(connection: sa.Connection, items: Collection[int]) -> list[int]:
-    """Return those of the items whose descriptions have changed since they got their numbers."""
+    """Return the row IDs of those items whose last changes have no numbers yet."""
     noted = sa.select(ChangeNote.item_id)
     is_noted = Item.id.in_(noted) | is_described_by(noted)
     statement = sa.select(Item.id).where(is_one_of(Item.id, items), is_noted)
@@ -333,7 +343,7 @@ def find_pending(connection: sa.Connection, items: Collection[int]) -> list[int]
 
 
 def select_datestamp() -> sa.ScalarSelect[datetime]:
-    """Return the expression for the time at which a change became visible."""
+    """Return the SQL expression of the time at which a change got its number."""
     batch = (
         sa.select(ChangeBatch.datestamp)
         .where(ChangeBatch.archive_id == Change.archive_id, ChangeBatch.number >= Change.number)
@@ -346,9 +356,9 @@ def select_datestamp() -> sa.ScalarSelect[datetime]:
 def is_within(
     archive_id: int, since: datetime | None, until: datetime | None
 ) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions that a change became visible within a period.
+    """Return the SQL conditions that a change got its number within a period.
 
-    The limits belong to the period. The conditions are about the number, since later numbers never
+    Both limits belong to the period. The conditions compare numbers, because later numbers never
     have earlier times.
     """
 

@@ -43,10 +43,10 @@ JSON_TEXT = re.compile(r'\s*(\{|\[\s*[]["{])')
 
 
 def read_fields(assignments: Iterable[tuple[str, str]], before: Mapping[str, Any]) -> Any:
-    """Return fields of an :class:`.ItemRecord` that are stated as texts.
+    """Convert texts such as ``title=Report`` to fields of an :class:`.ItemRecord`.
 
-    A field that occurs several times is a list. A field with a dot, such as ``access.networks``,
-    replaces only this part of the field.
+    A field that occurs several times becomes a list. A field with a dot, such as
+    ``access.networks``, replaces only this part of the field.
 
     :param assignments: the names of fields, and their values. An empty text removes the value.
     :param before: the present record of the item, as JSON.
@@ -90,14 +90,15 @@ def _read_value(field: str, text: str) -> Any:
 
 
 def _join_values(field: str, values: list[Any]) -> Any:
-    """Return the only value of a field, or the list of its values; None if there is no value."""
+    """Return the only value of a field; a list if there are several; None if there is none."""
     is_network = field == "access.networks" and any(isinstance(value, str) for value in values)
     return values if is_network or len(values) > 1 else next(iter(values), None)
 
 
 def _replace_part(old: Any, parts: Sequence[str], value: Any) -> Any:
-    """Return a value whose part has a new value; the part is removed if the new value is None.
+    """Return a copy of a value in which one part is replaced, or removed if the new value is None.
 
+    :param parts: the names that lead to the part.
     :raises UsageError: if the part is in a list.
     """
     if not parts:
@@ -111,7 +112,7 @@ def _replace_part(old: Any, parts: Sequence[str], value: Any) -> Any:
 
 @contextmanager
 def naming_arguments() -> Iterator[None]:
-    """Report an error of a field as a wrong argument, with exit status 2.
+    """In the ``with`` block, report an error of a field as a wrong argument (exit status 2).
 
     :raises UsageError: if the block raises an error that a wrong field has caused.
     """
@@ -274,7 +275,7 @@ def edit_command(ibi: str, assignments: tuple[str, ...], **options: Any) -> None
 
 
 def _read_assignment(text: str) -> tuple[str, str]:
-    """Return the field and the value of an argument.
+    """Split an argument FIELD=VALUE into the field and the value.
 
     :raises UsageError: if the argument is not FIELD=VALUE, or if the field can't be edited.
     """
@@ -787,7 +788,7 @@ def _write_report(
     warnings: Sequence[RecordError],
     as_json: bool,
 ) -> None:
-    """Write the warnings of an import to standard error; or all about it as JSON."""
+    """Write the warnings of an import to standard error; with --json, write all results as JSON."""
     from flask_ibi_archive.server.web.texts import translate_reason
 
     if as_json:
@@ -800,7 +801,7 @@ def _write_report(
 
 
 def _parse_column(text: str) -> tuple[str, str]:
-    """Return the name of a column and its field.
+    """Split an argument FIELD=COLUMN; return the column first, then the field.
 
     :raises UsageError: if the field is unknown.
     """
@@ -818,9 +819,11 @@ def _parse_column(text: str) -> tuple[str, str]:
 def _write_identifiers(
     archive: Archive, path: Path | None, delimiter: str
 ) -> Iterator[Callable[[str, str, Minted, str], None] | None]:
-    """Yield a function that adds a row to the table of identifiers; None without a table.
+    """Open the table of identifiers, and yield a function that adds a row to it.
 
-    An existing file is replaced when the import is complete.
+    An existing file is replaced when the ``with`` block ends without an error.
+
+    :param path: the path of the table; None: there is no table, and None is yielded.
     """
     if path is None:
         yield None

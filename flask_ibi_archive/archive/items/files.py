@@ -32,11 +32,11 @@ CLOCK_STEP = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The file of the host from which a stored file was copied.
+    """The file on the host's disk from which a stored file was copied.
 
     :param path: the path as the host names it, percent-encoded, because paths need not be UTF-8.
-    :param modified: the modification time in nanoseconds since 1970; None: the file may have been
-        changed at this time once more, after it was read.
+    :param modified: the modification time in nanoseconds since 1970; None: the time proves nothing,
+        because the file may have changed once more at this same time.
     """
 
     path: str
@@ -45,10 +45,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The checksum (SHA-256, hexadecimal) and the size (in bytes) of a stored file.
+    """The content of a stored file: its checksum (SHA-256, hexadecimal) and its size in bytes.
 
-    :param source: the file on disk from which it was copied; None if unknown. Contents that differ
-        in their sources only are equal.
+    :param source: the file on disk from which it was copied; None if unknown. It is ignored when
+        two contents are compared.
     """
 
     sha256: str
@@ -56,10 +56,10 @@ class Content:
     source: Source | None = field(default=None, compare=False)
 
     def is_current(self, path: Path) -> bool:
-        """Return whether a file on disk has this content, as far as is known without reading it.
+        """Return whether a file on disk still has this content, without reading the file.
 
-        If the content was copied from this path, it is also current when the file is gone, or
-        cannot be examined.
+        If the content was copied from this path, it also counts as current when the file is gone,
+        or cannot be examined.
         """
         source = self.source
         if source is None or source.path != quote(os.fsencode(path)):
@@ -103,9 +103,9 @@ def measure(path: Path) -> Content:
 
 
 def read_source(path: Path, read: Callable[[BinaryIO], Content]) -> Content:
-    """Return the content of a file of the host, with the file as its source.
+    """Read a file of the host, and return its content, with the file as the source.
 
-    :param read: reads the open file.
+    :param read: reads the open file, and returns its checksum and size.
     :raises OSError: if the file cannot be read.
     """
     with path.open("rb") as stream:
@@ -128,7 +128,7 @@ NAME = re.compile("[0-9a-f]{64}")
 
 @dataclass
 class Staging:
-    """A staging folder with files that are complete, but not yet at their places in the store.
+    """A folder with new files that are complete, but not yet in the store.
 
     :param on_new: called with the checksum of each file that is new in the store.
     :param name: the name of a folder that is used again if the process is killed. None: a new
@@ -154,7 +154,7 @@ class Staging:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from using the folder of this name during the ``with`` block.
+        """Keep other processes out of this named folder during the ``with`` block.
 
         :raises StorageError: if another process uses the folder.
         """
@@ -179,12 +179,13 @@ class Staging:
 
     @contextmanager
     def receive(self, content: Content) -> Iterator[PartialFile]:
-        """Yield a file that is received in parts, also after the process was killed.
+        """Yield a partial file to which the caller writes, and check it at the end of the block.
 
-        The file is complete when the ``with`` block ends; otherwise it may be continued later.
+        If an exception or a kill ends the block, the next call for the same content continues the
+        file.
 
-        :param content: the stated checksum and size of the file.
-        :raises StorageError: if the file cannot be written, or is not the stated one at the end.
+        :param content: the checksum and size that the complete file must have.
+        :raises StorageError: if the file cannot be written, or has another content at the end.
         """
         path = self._folder / f"{content.sha256}.part"
         with self.store.explain_errors("written"), path.open("a+b") as file:
@@ -288,7 +289,7 @@ class PartialFile:
 
 
 class _Source:
-    """A stream that stores its read error in ``error``.
+    """A stream that notes a read error in ``error``.
 
     Therefore the caller can distinguish read errors of the stream from write errors of the copy.
     """
@@ -315,14 +316,14 @@ GRACE = 24 * 3600
 
 
 class StoredFile(NamedTuple):
-    """A file in the folder, and its modification time in POSIX seconds."""
+    """A file in the store, and its modification time in POSIX seconds."""
 
     sha256: str
     modified: float
 
 
 class FileStore:
-    """A folder of stored files."""
+    """The folder of stored files, which are named by their checksums."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -372,7 +373,7 @@ class FileStore:
     def has_undamaged_file(self, content: Content) -> bool:
         """Return whether the store contains an undamaged file with this content.
 
-        If the result is True, the modification time of the file is now the current time.
+        If so, set the modification time of the file to the current time, so that it is not deleted.
         """
         path = self.path(content.sha256)
         with suppress(OSError):
@@ -382,7 +383,7 @@ class FileStore:
         return False
 
     def find_stale_stagings(self, before: float) -> list[Path]:
-        """Return the staging folders that processes did not delete, because they were killed.
+        """Return the staging folders that killed processes have left behind.
 
         :param before: a folder is returned if nothing in the folder changed after this time, which
             is in POSIX seconds.
@@ -395,7 +396,7 @@ class FileStore:
     # --- writing ---------------------------------------------------------------------------------
 
     def remove(self, sha256: str, before: float) -> None:
-        """Delete a file if it is old.
+        """Delete a stored file, unless it was modified recently.
 
         :param before: the file is deleted if it was last modified before this time, which is in
             POSIX seconds.
@@ -408,7 +409,9 @@ class FileStore:
 
     @contextmanager
     def explain_errors(self, verb: str) -> Iterator[None]:
-        """Replace an OSError by a StorageError that names the folder and the setting.
+        """In the ``with`` block, replace an OSError by a StorageError.
+
+        Its message names the folder and the setting.
 
         :param verb: "read" or "written", for the message "the folder can't be read".
         """
@@ -425,7 +428,7 @@ class FileStore:
         )
 
     def create_parents(self, parent: Path) -> None:
-        """Create the folder of a stored file and all folders above this folder.
+        """Create the folder that will contain a stored file, and all folders above it.
 
         When the method returns, the folders are on the disk, and remain after a crash.
 
@@ -442,7 +445,7 @@ class FileStore:
 
 
 def _last_modified(path: Path) -> float:
-    """Return the time when a folder or one of its files was last modified."""
+    """Return the latest modification time of a folder and the files in it."""
     try:
         return max(changed.lstat().st_mtime for changed in (path, *path.glob("*")))
     except OSError:  # another process has just deleted the folder

@@ -66,7 +66,7 @@ CountsByItem = Mapping[int, Sequence[DailyCount]]
 
 
 def read_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple[DailyCount, ...]]:
-    """Return the counts of items that have any."""
+    """Return the daily counts of accesses to items, by row ID. Items without any are missing."""
     columns = (ItemIdentifier.item_id, AccessCount.day, AccessCount.content_type)
     is_name = and_(
         ItemIdentifier.archive_id == AccessCount.archive_id, ItemIdentifier.text == AccessCount.ibi
@@ -86,7 +86,7 @@ def read_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple
 
 
 def take_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple[DailyCount, ...]]:
-    """Remove the counts of items, and return them."""
+    """Delete the daily counts of accesses to items, and return them as :func:`read_counts` does."""
     counts = read_counts(connection, items)
     are_theirs = dialects.is_one_of(ItemIdentifier.item_id, items)
     names = select(ItemIdentifier.archive_id, ItemIdentifier.text).where(are_theirs)
@@ -97,7 +97,7 @@ def take_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple
 
 
 def add_counts(connection: Connection, archive_id: int, counts: CountsByItem) -> None:
-    """Add counts to those of items."""
+    """Add daily counts of accesses to the stored counts of items."""
     is_chosen = dialects.is_one_of(Item.id, counts)
     selected = select(Item.id, func.coalesce(Item.rep, Item.ibip)).where(is_chosen)
     names = {row[0]: row[1] for row in connection.execute(selected)}
@@ -113,7 +113,7 @@ def add_counts(connection: Connection, archive_id: int, counts: CountsByItem) ->
 
 
 def replace_counts(connection: Connection, archive_id: int, counts: CountsByItem) -> None:
-    """Replace the counts of items that change, and correct the sums of the Archive."""
+    """Replace the daily counts of accesses to items, and correct the sums of the Archive."""
     stored = read_counts(connection, counts)
     changed = {
         item_id: of_item
@@ -162,7 +162,7 @@ AddFile = Callable[[BinaryIO], Content]
 
 @dataclass(slots=True)
 class Line:
-    """A parsed line.
+    """One parsed line of a file of records.
 
     :param number: the number of the line. The first line has the number 1.
     :param contents: the checksum and size of each file that the record adds, by path.
@@ -177,7 +177,7 @@ class Line:
 
 @dataclass(slots=True)
 class ImportSource:
-    """A file of records.
+    """A file of records, and the folders with the files that its records name.
 
     :param name: the name of the file in messages.
     :param folder: the folder of the file of records. A relative path in a field ``source`` begins
@@ -194,7 +194,7 @@ class ImportSource:
     identifiers: Sequence[Minted] = ()
 
     def read_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines that are not empty, and their numbers. The first line has the number 1.
+        """Yield (number, line) for each line that is not empty. The first number is 1.
 
         :raises RecordError: if a line is too long.
         """
@@ -239,13 +239,14 @@ def open_source(
 
 
 def add_files(source: ImportSource, line: Line, add_file: AddFile) -> Iterator[FieldError]:
-    """Add the files that a record names to the contents of its line.
+    """Read the files that a record names, and note their contents in its line.
 
     A relative path begins at ``files_folder``. If this folder has no such file, the path begins at
-    the folder of the file of records, as in an export whose files are not below its folder. The
-    names of files are equal in NFC and NFD.
+    the folder of the records file, for an export whose paths lead out of that folder. A file is
+    found whether its name is in NFC or NFD.
 
-    Yield an error for each file that cannot be read or has a wrong checksum.
+    :param add_file: reads a file, and returns its content.
+    :returns: yields an error for each file that cannot be read or has a wrong checksum.
     """
     folders = (source.files_folder or source.folder, source.folder)
     for number, file in enumerate(line.record.files):
@@ -269,7 +270,7 @@ def add_files(source: ImportSource, line: Line, add_file: AddFile) -> Iterator[F
 
 @contextmanager
 def open_file(path: str, folder: Path | None) -> Iterator[BinaryIO]:
-    """Open a regular file in a folder.
+    """Open a regular file in a folder; close it at the end of the ``with`` block.
 
     :param folder: the folder; None: no file may be opened.
     :raises OSError: if the file cannot be read.
@@ -295,14 +296,14 @@ FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
 
 
 def find_field(record: Record, text: str | None) -> str | None:
-    """Return the name of the field of a record that contains an identifier of the item."""
+    """Return the field of a record that contains an identifier: rep, ibip, aliases or None."""
     fields: dict[str | None, str] = {record.rep: "rep", record.ibip: "ibip"}
     return fields.get(text) or ("aliases" if text in record.aliases else None)
 
 
 @dataclass
 class Counts:
-    """The numbers of records of a file that were added, updated, and skipped or not changed."""
+    """How many records of a file were added, updated, or left out (skipped or without a change)."""
 
     added: int = 0
     updated: int = 0
@@ -314,13 +315,13 @@ class ImportPass:
     """Stores the lines of a file, in the order of the file, in the transaction of the caller.
 
     The next editions and the translations are set after the last line, because the lines are in any
-    order: two of them may swap their next editions or their languages. Those of the items that the
-    file updates are removed before the first line (:meth:`clear`). So the result does not depend on
-    the order. An item that is listed by the record of an item outside of the file stays in its
-    group.
+    order: two of them may swap their next editions or their languages. If the file updates an item,
+    its old relations are removed before the first line (:meth:`clear`). So the result does not
+    depend on the order. If the record of an item that is not in the file lists an item as its
+    translation, that item stays in this group.
 
-    Lines are stored in batches. If the database refuses a batch, its lines are stored one by one,
-    to find the wrong one.
+    Lines are stored in batches. If the database refuses a batch, the lines of the batch are stored
+    one by one, to find the wrong line.
 
     :param name: the name of the file in messages.
     :param now: the timestamp of items whose records have no timestamp.
@@ -345,7 +346,10 @@ class ImportPass:
     _related: list[tuple[int, Line]] = field(default_factory=list)
 
     def clear(self, identifiers: Iterable[str]) -> None:
-        """Remove the next editions and the translations of present items of the Archive."""
+        """Remove the next editions and the translations of the items that exist already.
+
+        :param identifiers: all identifiers in the file.
+        """
         relations = self.store.relations
         for part in dialects.batched(identifiers, BATCH):
             ids = {owner.id for owner in self.store.find_owners(part).values()}
@@ -368,7 +372,7 @@ class ImportPass:
             self._attempt(self._write, part, part)
 
     def finish(self) -> None:
-        """Set the relations."""
+        """Store the relations that were noted for all lines."""
         self.store.clear_languages(self._without_language)  # they get those of their groups
         for part in dialects.batched(self._related, BATCH):
             self._attempt(self._relate, part, [line for _, line in part])
@@ -376,7 +380,13 @@ class ImportPass:
     def _attempt(
         self, store: Callable[[Sequence[Any]], None], parts: Sequence[Any], lines: Sequence[Line]
     ) -> None:
-        """Store something of each line in a savepoint; if it is refused, of one after the other."""
+        """Store a part of each line in one savepoint. If this is refused, store them one by one.
+
+        A line that is refused alone is an error, which is reported or raised.
+
+        :param store: stores the parts.
+        :param parts: the parts, one for each of the lines.
+        """
         before = replace(self.counts), len(self.store.notices), len(self._related)
         try:
             with self.store.connection.begin_nested():
@@ -393,7 +403,7 @@ class ImportPass:
                 self._attempt(store, [part], [line])
 
     def _explain(self, line: Line, error: IntegrityError | StorageError) -> RecordError:
-        """Return the error of a line."""
+        """Convert an error of the database to the error of a line, which is returned."""
         ibi = line.record.identifiers[0]
         if isinstance(error, RecordError):
             return error
@@ -417,7 +427,7 @@ class ImportPass:
         self._named |= seen
 
     def _insert(self, lines: Sequence[Line]) -> list[int]:
-        """Insert the items of lines whose identifiers are unknown, and return their row IDs."""
+        """Insert new items, and return their row IDs in the order of the lines."""
         if not lines:
             return []
         records = [without_relations(line.record) for line in lines]
@@ -434,10 +444,11 @@ class ImportPass:
     def _sort(
         self, lines: Sequence[Line], owners: Mapping[str, Owner]
     ) -> tuple[list[Line], dict[int, Line], set[int]]:
-        """Return the lines of new items, and those that update items, by the row IDs of the items.
+        """Find out which lines are new items, and which lines update items.
 
-        The third value has the row IDs of all items that lines name, also those of skipped lines.
-
+        :param owners: the items that have identifiers in the lines, by identifier.
+        :returns: the lines of new items; the lines that update items, by row ID; the row IDs of all
+            items whose identifiers are in a line, even if the line is skipped.
         :raises RecordError: if a line is refused, because an item already has its identifiers.
         """
         new: list[Line] = []
@@ -472,7 +483,10 @@ class ImportPass:
         return new, named, seen
 
     def _update(self, lines: Mapping[int, Line]) -> None:
-        """Update items from lines. An item that does not change is not written."""
+        """Update items from lines. If a line changes nothing, its item is not written.
+
+        :param lines: the lines by the row IDs of their items.
+        """
         if not lines:
             return
         store = self.store
@@ -509,7 +523,10 @@ class ImportPass:
         self.counts.updated += len(updates)
 
     def _merge(self, line: Line, before: Record) -> Record:
-        """Return the new record of an item: that of the line, with what the item always keeps."""
+        """Return the new record of an item: that of the line, with all identifiers of the item.
+
+        :param before: the present record of the item.
+        """
         record, elsewhere = line.record, before.original_elsewhere
         if elsewhere and record.state == State.ORIGINAL and not self.importer.take_back:
             reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
@@ -542,7 +559,10 @@ class ImportPass:
             self._related.append((item_id, Line(number, relations)))
 
     def _relate(self, items: Sequence[tuple[int, Line]]) -> None:
-        """Set the relations of items."""
+        """Store the relations of items.
+
+        :param items: the row ID of each item, and its line.
+        """
         records = self.store.resolve([line.record for _, line in items])
         for (item_id, __), record in zip(items, records, strict=True):
             if record.next_edition is not None:
@@ -558,7 +578,7 @@ def without_relations(record: Record) -> Record:
 
 @dataclass
 class Importer:
-    """Imports the records of one file, in one transaction: an interrupted import leaves nothing.
+    """Imports the records of a file in one transaction: an interrupted import changes nothing.
 
     :param on_conflict: what is done if an item already exists: error, skip or update.
     :param take_back: whether a line may make an item an Original again after its Original was
@@ -581,11 +601,11 @@ class Importer:
 
     @property
     def collects(self) -> bool:
-        """Whether all errors are reported. Otherwise, the first error is raised."""
+        """Whether the import goes on after an error and reports it, instead of raising it."""
         return self.dry_run and self.on_error is not None
 
     def handle(self, error: RecordError) -> None:
-        """Report an error of a dry run, or raise the error."""
+        """Report an error if the import collects errors; otherwise raise it."""
         if self.on_error is None or not self.dry_run:
             raise error
         self.on_error(error)
@@ -636,7 +656,7 @@ class Importer:
         return counts
 
     def _read_identifiers(self, source: ImportSource) -> Iterator[str]:
-        """Yield the identifiers of the records. Wrong lines are reported later."""
+        """Yield all identifiers in the file. Wrong lines are left out, and reported later."""
         for __, text in source.read_lines():
             with suppress(FieldError):
                 data = read_json(text)
@@ -660,7 +680,7 @@ class Importer:
     def _read_line(
         self, source: ImportSource, number: int, text: bytes, add_file: AddFile
     ) -> Line | None:
-        """Parse a line, and add its files; None if the line is wrong."""
+        """Parse a line, and read the files that it names. Return None if the line has an error."""
         try:
             data, counts = read_json(text), None
             if isinstance(data, dict) and "counts" in data:
@@ -709,8 +729,8 @@ class WorksImporter:
         """Import the works of a file.
 
         :param source: the file. Its folder contains the files that the works name.
-        :param works: what a reader reads in the file.
-        :param prefix: the beginning of the keys of entries that state no key.
+        :param works: the entries of the file, as a reader has read them.
+        :param prefix: the beginning of the keys of entries that have no key.
         :returns: the numbers of items. If there are errors, nothing was imported.
         :raises RecordError: if a work cannot be imported although the check has found no error.
         :raises MintingError: if no identifiers can be minted.
@@ -735,7 +755,10 @@ class WorksImporter:
     def _write_records(
         self, records: BinaryIO, name: str, works: readers.WorksFile, prefix: str
     ) -> None:
-        """Write the record of each entry as a line, without identifiers and with its key."""
+        """Write each entry as a line of JSON with its key, but without identifiers.
+
+        Report the entries that are wrong.
+        """
         self._names, places = works.names, dict[str, str]()
         key_field = str(readers.name_field("key", self._names))
         report = self._report if self.is_strict else self.on_warning
@@ -775,7 +798,7 @@ class WorksImporter:
             self.importer.on_error(error)
 
     def _explain(self, error: RecordError) -> RecordError:
-        """Return the error with the place and the field of the file instead of those of records."""
+        """Return an error that names the place in the user's file, not in the file of records."""
         _, place = self._works[error.line - 1]
         field = readers.name_field(error.field, self._names)
         return RecordError(error.source, 0, field, error.reason, place)
@@ -783,9 +806,11 @@ class WorksImporter:
     def _identify(
         self, source: ImportSource, mint: Callable[[int], Iterable[Minted]]
     ) -> ImportSource:
-        """Return the source of the records, with their identifiers.
+        """Return the source of the records together with an identifier for each of them.
 
-        A work whose key belongs to an item gets the identifiers of this item.
+        If an item already has the key of a work, the work gets the identifiers of this item.
+
+        :param mint: returns new identifiers.
         """
         identifiers: list[Minted] = []
         for works in dialects.batched(self._works, WORKS_PER_BATCH):
@@ -802,7 +827,7 @@ class WorksImporter:
         return replace(source, identifiers=identifiers)
 
     def _mint(self, count: int) -> list[Minted]:
-        """Return new identifiers, and send the signals about them."""
+        """Mint identifiers, send the signals about them, and return them."""
         context = self.importer.context
         minted = context.get_minter().for_many(count).mint(count) if count else []
         for new in minted:
@@ -847,7 +872,7 @@ CONVERTED = {".bib": "bibtex", ".ris": "ris"}
 
 @dataclass
 class TextLines:
-    """The lines of a text, with their line ends; each iteration begins with the first one."""
+    """The lines of a text, with their line ends. It can be iterated several times."""
 
     stream: BinaryIO
     encoding: str
@@ -867,7 +892,9 @@ class TextLines:
 
 
 def find_encoding(stream: BinaryIO) -> str:
-    """Return the encoding of a table: UTF-16 by its mark, UTF-8, or the Windows-1252 of Excel.
+    """Return the encoding of a table: UTF-8, UTF-16 (with a byte order mark) or Windows-1252.
+
+    Excel writes Windows-1252.
 
     :raises FieldError: if the table has another encoding, or is no text.
     """
@@ -892,7 +919,9 @@ def read_works(
     ignored: Collection[str],
     dates: str,
 ) -> readers.WorksFile:
-    """Return the works of a file. The parameters after ``source`` are those of a table.
+    """Read the works of a file: a table (CSV), JSON Lines or CSL-JSON.
+
+    The parameters after ``source`` are only used for a table.
 
     :raises StorageError: if the file has an unknown kind or cannot be read as a whole.
     """
@@ -934,7 +963,7 @@ def read_works(
 def format_with_counts(
     records: Iterable[Record], database: Database, archive_id: int
 ) -> Iterator[str]:
-    """Yield records as lines of JSON, with the daily counts of accesses to their items."""
+    """Yield each record as a line of JSON, with the daily counts of accesses to the item."""
     for batch in dialects.batched(records, EXPORT_BATCH):
         names = [record.identifiers[0] for record in batch]
         with database.reading() as connection:
@@ -948,7 +977,7 @@ def format_with_counts(
 
 
 def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[Record]:
-    """Copy the stored files of records to a folder, and yield the records with the new paths.
+    """Copy the stored files of items to a folder, and yield the records with the new paths.
 
     :param folder: the folder for the copies. Files with equal contents are copied only once.
     :param base: a folder. The new ``source`` of each file is the path relative to this folder.
@@ -964,7 +993,10 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
 
 
 def _copy_file(file: FileRecord, ibi: str, folder: Path, base: Path) -> FileRecord:
-    """Copy a file of an item to a folder, unless the copy is there; its name is the checksum."""
+    """Copy a file to a folder, unless the copy exists, and return its record with the new path.
+
+    The name of the copy is the checksum.
+    """
     name, source = f"file {file.path} of {ibi}", Path(str(file.source))
     try:
         sha256 = file.sha256 or measure(source).sha256  # hosts need not know checksums

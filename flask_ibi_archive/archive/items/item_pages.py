@@ -53,7 +53,7 @@ NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 
 
 def find_media_type(name: str) -> str:
-    """Return the media type of a file without parameters, which is guessed from its name."""
+    """Guess the media type of a file from its name, and return it without parameters."""
     guessed, encoding = TYPES.guess_type(name)
     if encoding is not None:
         guessed = COMPRESSED.get(encoding)
@@ -61,17 +61,18 @@ def find_media_type(name: str) -> str:
 
 
 def set_file_name(response: Response, disposition: str, name: str, ending: str) -> None:
-    """Set the name of a downloaded file.
+    """Set the name under which a browser saves a file.
 
     :param disposition: ``inline`` or ``attachment``.
     :param name: the name; characters that a file name must not contain become hyphens.
+    :param ending: the end of the name, such as ``.pdf``.
     """
     file_name = f"{NOT_IN_NAME.sub('-', name)}{ending}"
     response.headers["Content-Disposition"] = f'{disposition}; filename="{file_name}"'
 
 
 def write_metadata(format: MetadataFormat, work: Work) -> bytes:
-    """Return the metadata of a work in a format.
+    """Write the metadata of a work in a format.
 
     The writer of the format may be a function of the host, which may raise any exception. Therefore
     call this function in a block of ``logging_failure``.
@@ -87,16 +88,16 @@ def write_metadata(format: MetadataFormat, work: Work) -> bytes:
 
 
 def hide_access(work: Work) -> Work:
-    """Return the work without the statement that its files are open, if the host has a policy.
+    """Remove the statement that the files of a work are open, if the host has an access policy.
 
-    The policy of the host may close the files.
+    The policy may close the files.
     """
     is_decided = work.access != "open" or find_policy() is None
     return work if is_decided else replace(work, access=None)
 
 
 def describe_work(item: ItemView) -> Work:
-    """Return the bibliographic view of an item.
+    """Return the description of an item as a Work, which pages and formats show.
 
     :param item: the item without the files that the reader may not see.
     """
@@ -136,7 +137,7 @@ def page(template: str, status: int = 200, **values: object) -> Response:
 
 
 def page_values() -> dict[str, object]:
-    """Return the variables of all pages of the Archive."""
+    """Return the template variables that all pages of the Archive need, by name."""
     archive = requests.current_archive()
     return {
         # on another host than IBI_ARCHIVE_ADDRESS, links lead to pages on this host
@@ -175,7 +176,7 @@ def no_item_page(ibi: str | None) -> Response:
 
 
 def unavailable_page(error: IBIError) -> Response:
-    """Return the page that says that the Archive is not ready, and log the reason."""
+    """Log why the Archive is not ready, and return the page that says so."""
     current_app.logger.error("the Archive can't answer: %s", error)
     response = message(
         503,
@@ -189,8 +190,8 @@ def unavailable_page(error: IBIError) -> Response:
 def restricted_page(item: ItemView, access: AccessDecision) -> ResponseReturnValue:
     """Return the page that says that the user has no access to an item.
 
-    If the access policy of the host has stated its own response, this response is returned or
-    raised instead.
+    If the access policy of the host has its own response, return this response, or raise it if it
+    is an exception.
     """
     if isinstance(access.refusal, HTTPException):
         raise access.refusal
@@ -206,7 +207,7 @@ def restricted_page(item: ItemView, access: AccessDecision) -> ResponseReturnVal
 
 
 def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
-    """Return the texts that say until when, and why, the user may not read the files of an item."""
+    """Return sentences that tell the user why, and until when, the files can't be read."""
     is_inside = item.is_inside(requests.user_address())
     notices = []
     if item.embargo is not None and (is_inside or not item.is_hidden):
@@ -235,10 +236,9 @@ def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
 def tombstone(item: ItemView) -> Response:
     """Return the page of a removed item.
 
-    The page shows the reason of the removal, and the item that replaces the removed item, or where
-    the item itself is now. For
-    programs, the Link header contains the URL of the replacement (RFC 8288; RFC 5829,
-    "successor-version").
+    The page shows the reason of the removal. If there is another item in place of the removed item,
+    or if the item has moved to another Archive, the page has a link to it. For programs, the Link
+    header contains the URL of the replacement (RFC 8288; RFC 5829, "successor-version").
     """
     is_visible = find_refusal(item) is None
     facts = item.record.tombstone
@@ -270,7 +270,7 @@ def tombstone(item: ItemView) -> Response:
 
 
 def find_resolver_url(target: str) -> str | None:
-    """Return a persistent URL at the resolver.
+    """Return the same persistent URL at the resolver.
 
     :param target: the persistent URL without host.
     :returns: None if this host is also the host of the resolver. In this case, a redirect would be
@@ -286,13 +286,13 @@ def find_resolver_url(target: str) -> str | None:
 
 
 def find_new_place(item: ItemView, target: str) -> str | None:
-    """Return where readers find an item whose Original is in another Archive.
+    """Return the URL at which readers find an item whose Original is in another Archive.
 
-    This is a resolver that has confirmed that it includes this Archive, since it asks all Archives.
-    Otherwise it is the other Archive itself. Source: federation CL-8b.
+    If a resolver has confirmed that it includes this Archive, this is a URL of the resolver, since
+    it asks all Archives. Otherwise it is a URL of the other Archive. Source: federation CL-8b.
 
     :param target: a persistent URL of the item without host.
-    :returns: the persistent URL there; None if neither is known.
+    :returns: None if neither is known.
     """
     archive, resolver_url = requests.current_archive(), find_resolver_url(target)
     own, other = archive.served(), item.record.original_elsewhere
@@ -307,11 +307,11 @@ def find_new_place(item: ItemView, target: str) -> str | None:
 
 
 def view_item(ibi: str) -> ItemView | None:
-    """Return an item with the access rule for the current user.
+    """Return an item, with the access rule that counts for the user of the request.
 
-    An access rule lists the networks whose users may read the files. An unknown user belongs to no
-    network, not even to 0.0.0.0/0. For an unknown user, the access rule of the returned item lists
-    no networks.
+    An access rule lists the networks whose users may read the files. A user whose network is
+    unknown belongs to no network, not even to 0.0.0.0/0. For this user, the access rule of the
+    returned item lists no networks.
 
     :returns: None if the Archive does not have the item.
     """
@@ -327,7 +327,7 @@ def view_item(ibi: str) -> ItemView | None:
 
 
 def answering(view: Callable[..., Answer]) -> Callable[..., Answer | Response]:
-    """Decorate a view: if the Archive is not ready, the decorated view says so (503)."""
+    """Decorate a view, so that it answers with status 503 if the Archive is not ready."""
 
     @wraps(view)
     def answer(**parameters: Any) -> Answer | Response:
@@ -340,7 +340,7 @@ def answering(view: Callable[..., Answer]) -> Callable[..., Answer | Response]:
 
 
 def page_instead(item: ItemView) -> ResponseReturnValue | None:
-    """Return the page that the user gets instead of the description of an item.
+    """Return the page to show instead of the description of an item, if there must be one.
 
     :returns: the tombstone of a removed item; the page that says that the user has no access; None
         if the user may see the description.
@@ -356,10 +356,9 @@ def with_item(
     shows_description: bool = False,
     needs_description: bool = False,
 ) -> Callable[..., ResponseReturnValue]:
-    """Decorate a view that needs an item.
+    """Decorate a view, so that it gets the item with the IBI in the path.
 
-    The decorated view finds the item with the IBI in the path, and passes the item to the view. If
-    the Archive does not have the item, the decorated view returns an error page. If the item was
+    If the Archive does not have the item, the decorated view returns an error page. If the item was
     removed, the decorated view returns the tombstone.
 
     :param shows_description: True: the view also shows the description of a removed item.
@@ -387,6 +386,6 @@ def with_item(
 
 
 def redirect_to(url: str, status: int = 302) -> Response:
-    """Return a redirect to a URL. Its %XX sequences are not changed."""
+    """Return a redirect to a URL. The %XX sequences in the URL are not changed."""
     location = requests.find_path(encode_word(url))
     return set_headers(Response(status=status, headers={"Location": location}))

@@ -1,4 +1,4 @@
-"""What a caller states about an item: the fields of an ItemRecord, and the files."""
+"""What callers say about an item: checks the fields of an ItemRecord, and copies the files."""
 
 from __future__ import annotations
 
@@ -227,13 +227,13 @@ EDITABLE = tuple(
 
 
 def read_description(given: Mapping[str, Any], before: Metadata = None) -> dict[str, Any]:
-    """Return the fields of a Record that a description states, by name; not validated yet.
-
-    The result does not contain the files, the previous edition, the translated item and the state.
+    """Convert the fields of an ItemRecord to the fields of a Record; do not validate them yet.
 
     :param given: the fields of an :class:`ItemRecord`.
     :param before: the present metadata of the item. If the description has no metadata, ``title``
         and ``creators`` replace elements of the present metadata.
+    :returns: the fields by name. The files, the previous edition, the translated item and the state
+        are left out.
     :raises StorageError: if a field is unknown, or if ``title`` or ``creators`` contradict the
         metadata.
     """
@@ -254,15 +254,15 @@ def read_description(given: Mapping[str, Any], before: Metadata = None) -> dict[
 
 
 def merge_metadata(old: Any, given: Mapping[str, Any], is_stated: bool) -> Any:
-    """Return metadata whose fields ``given`` replaces, as the JSON object of a record.
+    """Replace fields in metadata, and return the result as the JSON object of a record.
 
-    The metadata are a description of a work if they are one already, or if a field is given that
-    Dublin Core cannot have; otherwise Dublin Core.
+    The result is a description of a work if the metadata are one already, or if a field is given
+    that Dublin Core cannot have; otherwise it is Dublin Core.
 
-    :param old: the present metadata of the item, or those that a host states.
+    :param old: the present metadata of the item, or those that a host gives.
     :param given: the new fields; an empty value removes a field. In a description, ``title``
         replaces the title, but no subtitle and no translated title.
-    :param is_stated: whether the host states the metadata.
+    :param is_stated: whether the host gives the metadata.
     :returns: None if no element of Dublin Core remains.
     :raises StorageError: if the fields contradict the metadata or each other.
     """
@@ -302,7 +302,7 @@ def merge_metadata(old: Any, given: Mapping[str, Any], is_stated: bool) -> Any:
 
 
 def _describe(elements: DublinCore, field: str) -> Any:
-    """Return the description that Dublin Core states, as a JSON object.
+    """Convert Dublin Core to the description of a work, and return it as a JSON object.
 
     :param field: the field that Dublin Core cannot have, for the message.
     :raises StorageError: if a value would be lost.
@@ -319,7 +319,10 @@ def _describe(elements: DublinCore, field: str) -> Any:
 
 
 def _merge_elements(old: Any, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return Dublin Core whose elements the fields title and creators replace."""
+    """Replace the titles and creators in Dublin Core; return None if no element remains.
+
+    :param given: the fields "title" and "creators", if they are to be replaced.
+    """
     if isinstance(old, Mapping) and isinstance(old.get("dc"), Mapping):
         merged = {**old["dc"]}
     elif old is None:
@@ -345,7 +348,9 @@ def _merge_elements(old: Any, given: Mapping[str, Any]) -> dict[str, Any] | None
 
 
 def find_relations(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the identifiers of the previous edition and of the translated item, by field.
+    """Return the identifiers in the fields "previous_edition" and "translation_of", by field.
+
+    A field without a value is missing in the result.
 
     :raises StorageError: if a field has a value without an identifier.
     """
@@ -375,7 +380,7 @@ def check_new(given: Mapping[str, Any]) -> None:
 
 
 def get_ibi(field: str, value: str | Identified | None) -> str | None:
-    """Return the identifier of an item.
+    """Return the identifier of an item; None for the value None.
 
     :param field: the name of the field, for messages.
     :param value: an identifier, or an object with an IBI.
@@ -413,10 +418,10 @@ def canonicalize(ibi: str | Identified) -> str:
 
 
 def name_field(field: str) -> str:
-    """Return the name of a field of a record as ItemRecord names the field.
+    """Return the name that a field of a Record has in an ItemRecord.
 
-    For example, ``metadata.dc.title[0]`` becomes ``title[0]``, and ``metadata.work.issued``
-    becomes ``issued``.
+    For example, ``metadata.dc.title[0]`` becomes ``title[0]``, and ``metadata.work.issued`` becomes
+    ``issued``.
     """
     field = field.removeprefix("metadata.work.")
     for name, element in ELEMENT_FIELDS.items():
@@ -433,7 +438,7 @@ NEW_RECORD = Record()
 def validate_record(
     given: Mapping[str, Any], name: str | None, before: Record = NEW_RECORD
 ) -> Record:
-    """Return a record with new fields, which are checked, in canonical form.
+    """Check new fields, and return a record with them in canonical form.
 
     :param given: the new fields.
     :param name: the identifier of the item, for messages. None if the item has no identifier yet.
@@ -463,7 +468,7 @@ def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:
 
 
 def check_value(parse: Callable[[str, Any], Value], field: str, value: Any) -> Value:
-    """Return the result of a parser of a field, such as :func:`.parse_text`.
+    """Call the parser of a field, such as :func:`.parse_text`, and return its result.
 
     :raises StorageError: if the value is wrong.
     """
@@ -485,13 +490,13 @@ FILE_FORMS = (
 def stage_files(
     staging: Staging, files: Files, stored: Mapping[str, Content] = MappingProxyType({})
 ) -> tuple[tuple[FileRecord, ...], dict[str, Content]]:
-    """Copy files to the staging folder.
+    """Copy new files to the staging folder, and return the records and contents of the files.
 
     :param stored: the stored contents of the item, by file name. A file on disk that certainly has
-        the same content (:meth:`.Content.is_current`) is not read, and a file that has it is not
-        copied.
-    :returns: the records of the files, and the new contents by file name, also those that differ
-        from the stored contents in their sources only. A file on another server has no content.
+        the same content (:meth:`.Content.is_current`) is not read. A file that is read and has the
+        same content is not copied.
+    :returns: first, the records of all files. Second, the contents by file name, of those files
+        that are new, or whose sources have changed. A file on another server has no content.
     :raises StorageError: if two files have the same name, or if a file cannot be read.
     """
     named = [name_file(number, file) for number, file in enumerate(list_files(files))]
@@ -519,8 +524,9 @@ def stage_files(
 
 
 def _stage(staging: Staging, file: Path | IO[bytes], old: Content | None) -> Content:
-    """Return the content of a file, which is copied unless its content is the stored one.
+    """Copy a file, unless the stored content is the same, and return its content.
 
+    :param old: the stored content, or None.
     :raises OSError: if the file cannot be read.
     """
     if not isinstance(file, Path):
@@ -537,7 +543,7 @@ def _stage(staging: Staging, file: Path | IO[bytes], old: Content | None) -> Con
 
 
 def list_files(files: Any) -> list[Any]:
-    """Return the files of an item as a list. For a single file, the list has one file.
+    """Return the files of an item as a list. A single file becomes a list of one file.
 
     :raises StorageError: if the value is neither a file nor a sequence of files.
     """
@@ -551,9 +557,10 @@ def list_files(files: Any) -> list[Any]:
 
 
 def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecord]:
-    """Return the name that a file gets in the item, and the path or the stream of its content.
+    """Return the name that a file gets in the item, and its content as a path or a stream.
 
-    A FileRecord without ``source`` is returned as it is, because its file is on another server.
+    For a file on another server (a FileRecord without ``source``), the second value is the
+    FileRecord.
 
     :param number: the position of the file in the list, from 0.
     :param file: one file of :data:`Files`.

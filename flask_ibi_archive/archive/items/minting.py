@@ -1,11 +1,11 @@
 """Mint (issue) identifiers.
 
 **State.** For each prefix, a row of the table ``ibi_prefix`` contains the last date that was issued
-under the prefix. The two forms of an identifier have different prefixes and one date. To issue
-identifiers is, on both databases and in each case, the work of :meth:`Minter._issue`: lock the rows
-of both prefixes, compute the next dates after the later one (:func:`.next_suffix_dates`), leave out
-those whose labels exist, and store the last date in both rows. The caller commits, and only then
-waits until the last date has come.
+under the prefix. The two forms of an identifier (repository name and IBIp) have different prefixes
+and the same date. On both databases and in each case, :meth:`Minter._issue` issues the identifiers.
+It locks the rows of both prefixes, computes the next dates after the later of the two stored dates
+(:func:`.next_suffix_dates`), leaves out dates whose labels exist, and stores the last date in both
+rows. The caller commits, and only then waits until the last date has come.
 
 **No label is given twice.** A label is a prefix and a date, and each new date is later than the
 last date of its prefix:
@@ -130,11 +130,11 @@ class Minter:
     def mint(self, count: int = 1, store: StoreMinted | None = None) -> list[Minted]:
         """Issue identifiers, and wait until the date of the last identifier is reached.
 
-        :param store: stores what belongs to the identifiers, in the transaction that stores their
-            date. If it raises an exception, no date is used up.
+        :param store: stores data about the new identifiers, in the same transaction as their dates.
+            If it raises an exception, no date is used up.
         :raises MintingError: if the wait would be longer than ``max_wait``. No date is used up.
-        :raises MintingError: if an identifier cannot contain the date of the clock. No date is
-            used up.
+        :raises MintingError: if an identifier cannot contain the date of the clock. No date is used
+            up.
         :raises NotReady: if the database does not respond.
         """
         if count < 1:
@@ -162,7 +162,7 @@ class Minter:
         return minted
 
     def for_many(self, count: int) -> Minter:
-        """Return a minter that issues a number of identifiers almost without a wait."""
+        """Return a minter with a finer granularity: ``count`` identifiers need almost no wait."""
         finest = find_granularity(count, FLUSH_WAIT)
         return replace(self, granularity=min(self.granularity, COARSEST_IN_TRANSACTION, finest))
 
@@ -172,7 +172,7 @@ class Minter:
         return replace(self.for_many(count), max_wait=max_wait, in_flush=True)
 
     def invent(self) -> Iterator[Minted]:
-        """Yield identifiers for a dry run. They are never issued."""
+        """Yield identifiers without end for a dry run. They are never issued."""
         return (self.build(Fraction(date)) for date in itertools.count(DRY_RUN_DATE))
 
     def build(self, date: Fraction) -> Minted:
@@ -191,7 +191,7 @@ class Minter:
     def _issue(
         self, connection: Connection, count: int
     ) -> tuple[list[Minted], Fraction, Fraction | None]:
-        """Store the dates of new identifiers in a transaction.
+        """Create identifiers, and store their last date, in the transaction of the caller.
 
         :returns: the identifiers in the order of their dates, the last date, and the time before
             which they must not be used; None if they may be used now.
@@ -216,7 +216,7 @@ class Minter:
     def _refuse(
         self, count: int, now: Fraction, last: Fraction | None, delay: Fraction
     ) -> MintingError:
-        """Return the error that says what to do if the wait would be too long.
+        """Return the error for a wait that would be too long. It says what to do.
 
         :param count: the number of identifiers to mint.
         :param now: the time of the clock.
@@ -255,10 +255,10 @@ _LOCK = select(Prefix.last_date).where(_IS_LOCKED).order_by(Prefix.prefix).with_
 
 
 def _make_store() -> Any:
-    """Return the statement that stores a date, and returns the used identifiers of a list.
+    """Build the SQL statement that stores a date, and returns which labels of a list are in use.
 
-    Items and reservations use identifiers. An identifier to which an item refers is returned too,
-    because it may be that of another item.
+    Items and reservations use labels. A label is also in use if an item refers to it, because it
+    may be that of an item elsewhere.
     """
     # the indexes of references begin with the Archive
     archives = select(ArchiveRow.id)
@@ -293,7 +293,7 @@ _STORE = _make_store()
 
 
 def lock_last_date(connection: Connection, prefixes: tuple[str, str]) -> Fraction | None:
-    """Lock two prefixes until the end of the transaction, and return the later one of their dates.
+    """Lock two prefixes until the end of the transaction; return the later of their last dates.
 
     :returns: POSIX seconds; None if no date was issued yet.
     :raises MintingError: if the file of the last date cannot be read.
@@ -310,7 +310,7 @@ def lock_last_date(connection: Connection, prefixes: tuple[str, str]) -> Fractio
 
 
 def insert_prefixes(connection: Connection, prefixes: Iterable[str]) -> None:
-    """Insert the rows of prefixes that have no row. On SQLite, this acquires the write lock."""
+    """Insert a row for each prefix that has none. On SQLite, this acquires the write lock."""
     connection.execute(
         dialects.insert_or_update(connection, Prefix).on_conflict_do_nothing(),
         [{"prefix": prefix, "last_date": ""} for prefix in sorted(prefixes)],
@@ -320,9 +320,12 @@ def insert_prefixes(connection: Connection, prefixes: Iterable[str]) -> None:
 def store_last_date(
     connection: Connection, prefixes: tuple[str, str], date: Fraction, minted: list[Minted]
 ) -> list[Minted]:
-    """Store a date as the last date of prefixes that :func:`lock_last_date` has locked.
+    """Store the last date of two prefixes, and return those new identifiers that may be issued.
 
-    :returns: the given identifiers that no item of any Archive has, and that were never reserved.
+    Call :func:`lock_last_date` first.
+
+    :param minted: the new identifiers.
+    :returns: the new identifiers, without those that an item has or that were ever reserved.
     """
     if len(minted) > 1:
         # a plan that PostgreSQL has made for an empty table becomes slow while the table grows
@@ -340,7 +343,7 @@ def store_last_date(
 
 
 def find_issued_prefixes(connection: Connection, prefixes: Iterable[str]) -> set[str]:
-    """Return the given prefixes under which an Archive of the database has issued a date."""
+    """Return those of the given prefixes under which a date was issued from this database."""
     issued = select(Prefix.prefix).where(Prefix.prefix.in_(prefixes), Prefix.last_date != "")
     return {*connection.scalars(issued)}
 
@@ -352,7 +355,7 @@ _MAIN_FILE = text("SELECT file FROM pragma_database_list WHERE name = 'main'")
 
 
 def find_date_file(connection: Connection) -> Path | None:
-    """Return the path of the file for a database; None if the database is not an SQLite file."""
+    """Return the path of the file with the last date; None if the database is no SQLite file."""
     if connection.dialect.name != "sqlite":
         return None
     if _MAIN_FILE not in connection.info:  # the info is that of the connection of the driver
@@ -364,7 +367,7 @@ def find_date_file(connection: Connection) -> Path | None:
 
 
 def read_date_file(path: Path) -> list[Fraction]:
-    """Return the date in the file in POSIX seconds; an empty list if the file does not exist.
+    """Return a list with the date in the file (POSIX seconds); an empty list if there is no file.
 
     :raises MintingError: if the file cannot be read.
     """

@@ -60,7 +60,7 @@ LOCK_TIMEOUT = 0.1
 
 @dataclass
 class NewFiles:
-    """The files that were added to a store in the present transaction of a session.
+    """The files that the present transaction of a session has added to the store.
 
     :ivar checksums: the checksums of the files.
     :ivar operations: the number of operations that added files. A later operation may replace a
@@ -75,7 +75,7 @@ class NewFiles:
     rolled_back: bool = False
 
     def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
-        """Delete unneeded files at the end of the transaction of the host."""
+        """When the transaction of the host ends, delete the new files that no item needs."""
         self.rolled_back = self.rolled_back or not is_committed
         if transaction.parent is not None or not (self.checksums or self.store.unneeded):
             return
@@ -114,7 +114,7 @@ def note_signal(
 
 
 def note_change(store: write.ItemStore, before: Record | None, after: Record) -> None:
-    """Note the signal of a changed item: its state or fields of its record have changed.
+    """Note the signal that the state of an item, or fields of its record, have changed.
 
     If only the timestamp has changed, no signal is noted.
 
@@ -134,7 +134,7 @@ def note_change(store: write.ItemStore, before: Record | None, after: Record) ->
 
 
 def note_changed_item(store: write.ItemStore, item_id: int, changed: Sequence[str]) -> None:
-    """Note the signal that fields of a stored item have changed.
+    """Note the signal that some fields of a stored item have changed.
 
     :param item_id: the row ID of the item.
     :param changed: the names of the fields.
@@ -145,7 +145,10 @@ def note_changed_item(store: write.ItemStore, item_id: int, changed: Sequence[st
 
 
 def name_archives(store: write.ItemStore) -> list[Notice]:
-    """Return the noted signals of a transaction, with service IBIs instead of row IDs."""
+    """Return the signals that a transaction has noted, ready to send.
+
+    Archives are named by their service IBIs instead of their row IDs.
+    """
     names = {archive.id: archive.service_ibi for archive in find_archives(store.connection)}
     return [
         dataclasses.replace(
@@ -228,7 +231,7 @@ class OperationContext:
             self.notifier.send(notices)
 
     def staging(self) -> AbstractContextManager[Staging]:
-        """Return a staging folder for the files of an operation.
+        """Return a staging folder for the new files of an operation.
 
         If the host has a session and rolls back, the files are deleted.
         """
@@ -250,7 +253,7 @@ class OperationContext:
             yield write.ItemStore(found, self.archive.id)
 
     def mint_many(self, count: int, minter: Minter | None = None) -> list[Minted]:
-        """Return new identifiers.
+        """Issue new identifiers, and return them.
 
         If the host has begun a transaction on SQLite, no other connection can write. Then the
         identifiers are minted in the transaction of the host.
@@ -286,7 +289,7 @@ class OperationContext:
 
 
 class HasContext(Protocol):
-    """What the operations need of an Archive. The operations are its methods."""
+    """An Archive, as far as operations need it. The operations become its methods."""
 
     @property
     def context(self) -> OperationContext:
@@ -297,7 +300,7 @@ class HasContext(Protocol):
 
     @property
     def own_context(self) -> OperationContext:
-        """The same objects, also if the items are in the catalogue of the host."""
+        """The same objects. They also exist if the items are in the catalogue of the host."""
 
 
 def find_item(store: write.ItemStore, ibi: str) -> ownership.Owner:
@@ -341,9 +344,10 @@ def find_key(archive: HasContext, key: str) -> ItemView | None:
 def _find_deposited(context: OperationContext, key: Any, reserved: str | None) -> Minted | None:
     """Return the identifiers of the item that was deposited with a key and is not deleted.
 
-    If the item has only one form of the identifier, both forms of the result are this form.
+    If the item has only one form of the identifier, this form takes the place of both.
 
     :param reserved: the identifier that the caller has reserved for the item, or None.
+    :returns: None if there is no such item.
     :raises StorageError: if the value is not a key, or if the item has another identifier than the
         reserved one.
     """
@@ -360,7 +364,7 @@ def _find_deposited(context: OperationContext, key: Any, reserved: str | None) -
 
 
 def _find_key_holder(store: write.ItemStore, key: Any) -> ownership.KeyHolder | None:
-    """Return the item that has a key; reservations do not count."""
+    """Return the item that has a key; None if only a reservation has it, or nothing."""
     text = item_record.check_value(parse_key, "key", key)
     holder = ownership.find_holders(store.connection, store.archive_id, [text]).get(text)
     return None if holder is None or holder.item_id is None else holder
@@ -371,7 +375,7 @@ BATCH = 500
 
 
 def with_all_identifiers(record: Record, before: Record) -> Record:
-    """Return a record with all identifiers of the item, because identifiers are permanent.
+    """Add to a record the identifiers that its item had before, because they are permanent.
 
     :param before: the present record of the item.
     :raises RuleBroken: rule 1, if the record and the item have different reps or different ibips.
@@ -397,7 +401,7 @@ Edit: TypeAlias = "Callable[[Record], tuple[Record, write.Contents] | None]"
 
 
 class UpdateBatch:
-    """New records for items of the Archive, which are stored together.
+    """New records for several items of the Archive, which are stored together.
 
     The constructor reads the items without locks. Then the caller calls :meth:`lock`, and
     :meth:`write`. The lock on relations is only taken if relations change.
@@ -413,7 +417,7 @@ class UpdateBatch:
         self._read(edits)
 
     def _read(self, items: Collection[int]) -> None:
-        """Read items. Call the edits of items whose records have changed since the last call."""
+        """Read items, and call the edit of each item that has changed since it was last read."""
         for part in batched(items, BATCH):
             for item_id, item in self._store.reader.read_items(part).items():
                 before, known = item.record, self.updates.get(item_id)
@@ -425,10 +429,10 @@ class UpdateBatch:
         self._related = self._find_related()
 
     def _find_related(self) -> set[int]:
-        """Return the items whose changes also affect other items.
+        """Return the row IDs of those items whose changes also affect other items.
 
-        These are items whose references, identifiers or languages change, and items that are
-        removed and are in a group of translations or have Copies.
+        These are items whose references, identifiers or languages change, and removed items that
+        are in a group of translations or have Copies.
         """
         related: set[int] = set()
         removed: dict[str, int] = {}
@@ -443,7 +447,7 @@ class UpdateBatch:
         return related
 
     def lock(self, others: Collection[int] = (), relations: bool = False) -> None:
-        """Lock the items that change until the end of the transaction.
+        """Lock the items that change until the end of the transaction, and read them again.
 
         :param others: the row IDs of further items to lock.
         :param relations: whether the caller changes relations. In this case, and if the new records
@@ -463,7 +467,7 @@ class UpdateBatch:
             self._store.lock_relations()
 
     def write(self, now: datetime) -> None:
-        """Store the new records."""
+        """Store the new records, and note the signals of the changes."""
         simple = [new for item_id, new in self.updates.items() if item_id not in self._related]
         for part in batched(simple, BATCH):
             self._store.replace(part, now)
@@ -525,7 +529,7 @@ def update_item(store: write.ItemStore, new: write.Update, now: datetime) -> Non
 def upsert_item(
     store: write.ItemStore, record: Record, contents: write.Contents, now: datetime, event: Event
 ) -> int:
-    """Insert an item, or replace the item that already has the identifiers.
+    """Insert an item, or replace the item that already has these identifiers.
 
     :param record: the record. It lists the whole group of translations.
     :param event: the operation. The state of an existing item must allow the operation.
@@ -563,10 +567,10 @@ def upsert_item(
 
 
 def _leave_translations(store: write.ItemStore, ibi: str, record: Record) -> Record:
-    """Remove an item, and all members that are not Originals, from its group of translations.
+    """Remove an item from its group of translations, with all members that are not Originals.
 
-    :returns: the record, to whose translations the Originals of the group are added. Therefore
-        translations that were added in this Archive remain.
+    :returns: the record with the Originals of the group as translations. Therefore translations
+        that were added in this Archive remain.
     """
     added = {}
     for member in store.relations.find_members(ibi):
@@ -705,7 +709,8 @@ def _store(
 ) -> Minted:
     """Store a new item, and return its identifiers.
 
-    :param values: the result of :func:`read_description`.
+    :param given: the fields of the ItemRecord.
+    :param values: the result of :func:`read_description` for these fields.
     :param reserved: the reserved identifier of the item; None: mint a new identifier.
     """
     related = item_record.find_relations(given)
@@ -759,10 +764,12 @@ def _store(
 def find_related(
     store: write.ItemStore, edition_of: str | None, translation_of: str | None
 ) -> ownership.Owner:
-    """Return the earlier edition, or the translated item.
+    """Return the item to which a new item is added: the earlier edition or the translated item.
 
-    :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
-        names the last edition.
+    :param edition_of: an identifier of the earlier edition; only used without ``translation_of``.
+    :param translation_of: an identifier of the translated item.
+    :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message names
+        the last edition.
     """
     ibi = canonicalize(str(translation_of or edition_of))
     other = find_item(store, ibi)
@@ -918,12 +925,14 @@ def edit(
 
 
 def parse_other_name(text: str) -> tuple[str, str, str]:
-    """Return the field that contains a name of an item, its form for comparison, and its text.
+    """Find out what kind of name a text is, and return three values.
 
     A further IBI, or a persistent URL of a rep or an ibip, belongs to ``aliases``; identifiers of
     other systems and all other URLs belong to ``same_as``. A URL such as
     ``http://old.example.org/report/1`` is an address, although its path looks like a legacy IBI.
 
+    :returns: the field, "aliases" or "same_as"; a text by which equal names are recognised; the
+        name as it is stored.
     :raises IdentifierError: if the text is neither of them.
     """
     identifier = match_identifier(text)
@@ -946,12 +955,13 @@ def change_names(
 ) -> int:
     """Add other names to an item or remove them, and return how many names have changed.
 
-    Copies and tombstones have other names too. Their timestamps do not change, because these say
-    when the Original was changed, and when the item was removed.
+    Copies and tombstones have other names too. A change of names leaves their timestamps, which say
+    when the Original was changed, or when the item was removed.
 
-    :param add: names as in :func:`parse_other_name`. Names that the item has do not change.
-    :raises StorageError: if the item has not a name to remove, or if another item has a name to
-        add.
+    :param add: names as in :func:`parse_other_name`. If the item already has a name, nothing
+        happens.
+    :raises StorageError: if the item does not have a name to remove, or if another item has a name
+        to add.
     """
     context, text = archive.context, canonicalize(ibi)
     new, old = list(map(parse_other_name, add)), list(map(parse_other_name, remove))
@@ -1023,10 +1033,12 @@ def delete(
 def remove(
     before: Record, ibi: str, tombstone: Tombstone, now: datetime
 ) -> tuple[Record, write.Contents]:
-    """Return the record of a deleted item, for :class:`UpdateBatch`.
+    """Return the record of an item that is being deleted, for :class:`UpdateBatch`.
 
+    :param before: the present record of the item.
     :param ibi: an identifier of the item, for messages.
     :param tombstone: the result of :func:`validate_tombstone`.
+    :returns: the record, and no contents of files.
     :raises StorageError: if the state of the item does not allow the deletion. If the item was
         removed before, only its description can be deleted.
     """
@@ -1047,11 +1059,11 @@ def remove(
 
 
 def add_tombstone(before: Record, tombstone: Tombstone, now: datetime) -> Record:
-    """Return the record of an item that is removed now.
+    """Return the record that an item gets when it is removed.
 
     The record has no embargo and no files. The contents of the files remain in the store. The
-    metadata and the access rule, which may hide the metadata, remain: pages make the citation from
-    the metadata. With ``tombstone.discard_description``, both are removed too. If the Original is
+    metadata remain, because pages make the citation from them, and so does the access rule, which
+    may hide them. With ``tombstone.discard_description``, both are removed too. If the Original is
     in another Archive, the item remains in its group of translations, because the group leads a
     resolver to the Original. Otherwise the item is removed from the group.
 

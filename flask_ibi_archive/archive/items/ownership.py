@@ -32,10 +32,10 @@ HELD, USED, RELEASED = "held", "used", "released"
 
 
 class Owner(NamedTuple):
-    """The item of an Archive that has an identifier.
+    """The item that has an identifier.
 
     :param id: the row ID.
-    :param ibi: the primary form.
+    :param ibi: the primary form: the rep, or the ibip of an item without a rep.
     """
 
     id: int
@@ -66,9 +66,10 @@ _OWN_ITEMS = _OWNERS.where(ItemIdentifier.archive_id == ARCHIVE)
 def find_owners(
     connection: sa.Connection, archive_id: int, identifiers: Iterable[str]
 ) -> dict[str, Owner]:
-    """Return the item that has each identifier, without the identifiers that no item has.
+    """Return the items that have identifiers, by identifier.
 
-    :param identifiers: the identifiers as canonical texts.
+    :param identifiers: the identifiers as canonical texts. Those that no item has are missing in
+        the result.
     """
     return find_owners_and_originals(connection, archive_id, identifiers, everywhere=False)[0]
 
@@ -76,11 +77,11 @@ def find_owners(
 def find_owners_and_originals(
     connection: sa.Connection, archive_id: int, identifiers: Iterable[str], everywhere: bool = True
 ) -> tuple[dict[str, Owner], set[str]]:
-    """Find the items and the Originals in other Archives that have identifiers.
+    """Find the items that have identifiers, here and in other Archives of the database.
 
     :param everywhere: whether other Archives of the database are searched, too.
-    :returns: the result of :func:`find_owners`, and those of the identifiers whose Original is in
-        another Archive of the database (rule 3).
+    :returns: first, the result of :func:`find_owners`. Second, those identifiers whose Original is
+        in another Archive of the database (rule 3).
     """
     owners, elsewhere = {}, set()
     for part in dialects.batched(identifiers):
@@ -145,7 +146,7 @@ def renew_reservation(
     """Reserve a released identifier again, because a backup has restored the row of the draft.
 
     :param key: the key of the row.
-    :returns: False, and nothing is changed, if the identifier was not released.
+    :returns: True if the identifier was released, and is now reserved; otherwise False.
     """
     values = {"note": note, "reserved_at": now, "settled_at": None, "host_key": key}
     held = _update_reservation(connection, archive_id, ibip, RELEASED, {**values, "status": HELD})
@@ -164,13 +165,13 @@ def set_reservation_key(connection: sa.Connection, archive_id: int, ibi: str, ke
 def settle_reservation(
     connection: sa.Connection, archive_id: int, ibi: str, status: str, now: datetime
 ) -> tuple[str, str]:
-    """Store that a reserved identifier was used or released.
+    """End a reservation: store that the identifier was used or released.
 
     If two processes call this function at the same time, one process gets an error.
 
     :param ibi: one of the two forms of the identifier, as canonical text.
     :param status: the new status: used or released.
-    :returns: both forms of the identifier: rep and IBIp.
+    :returns: both forms of the identifier: first the rep, then the ibip.
     :raises StorageError: if the Archive has not reserved the identifier, or if the identifier was
         already used or released.
     """
@@ -194,7 +195,11 @@ def settle_reservation(
 def _update_reservation(
     connection: sa.Connection, archive_id: int, ibi: str, status: str, values: Mapping[str, Any]
 ) -> Any:
-    """Change the reservation of an identifier that has a status; return None if there is none."""
+    """Change the reservation of an identifier, if the reservation has a certain status.
+
+    :param values: the new values of columns.
+    :returns: the rep and the ibip of the reservation; None if there is no such reservation.
+    """
     row = ReservationRow
     return connection.execute(
         sa.update(row)
@@ -216,9 +221,10 @@ def find_status(connection: sa.Connection, rep: str) -> str | None:
 def find_held(
     connection: sa.Connection, archive_id: int, identifiers: Iterable[str]
 ) -> dict[str, str | None]:
-    """Return the given identifiers that are reserved for drafts of an Archive.
+    """Return those identifiers that are reserved for drafts of an Archive.
 
-    :returns: the key of the row that is the draft, or None, for both forms of each identifier.
+    :returns: a dictionary with both forms of each identifier; the value is the key of the row that
+        is the draft, or None if the draft is not a row.
     """
     row = ReservationRow
     found: dict[str, str | None] = {}
@@ -284,7 +290,7 @@ BATCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class KeyHolder:
-    """The item or the reservation that has a key.
+    """The item or the reservation that has a key of the host, such as ``thesis:7``.
 
     :param item_id: the row ID of the item; None for a reservation.
     :param is_deleted: whether the item is deleted.
@@ -298,17 +304,17 @@ class KeyHolder:
 
     @property
     def ibi(self) -> str:
-        """The identifier, in the short form if the item has this form."""
+        """The identifier: the ibip if there is one, otherwise the rep."""
         return str(self.ibip or self.rep)
 
     @property
     def identifiers(self) -> list[str]:
-        """Both forms of the identifier."""
+        """The identifiers, in up to two forms."""
         return [text for text in (self.rep, self.ibip) if text is not None]
 
 
 def _is_between(table: Any) -> sa.ColumnElement[bool]:
-    """Return the condition that a key comes after the parameter "last" and before "end"."""
+    """Return the SQL condition that a key lies between the parameters "last" and "end"."""
     return sa.and_(table.host_key > sa.bindparam("last"), table.host_key < sa.bindparam("end"))
 
 
@@ -343,7 +349,10 @@ def find_holders(
 def list_holders(
     connection: sa.Connection, archive_id: int, keys: Iterable[str]
 ) -> Iterator[KeyHolder]:
-    """Yield all reservations and items that have keys; of each batch, the reservations first."""
+    """Yield each item and each reservation that has one of the keys, in batches of keys.
+
+    In a batch, the reservations come before the items.
+    """
     for part in dialects.batched(keys, BATCH):
         for statement in _LISTED_KEYS.values():
             yield from _read(connection, statement, archive_id=archive_id, keys=part)
@@ -352,7 +361,7 @@ def list_holders(
 def read_holders(
     connect: Callable[[], sa.Connection], archive_id: int, prefix: str
 ) -> Iterator[list[KeyHolder]]:
-    """Yield the items and the reservations whose keys begin with a prefix, in batches.
+    """Yield batches of the items and reservations whose keys begin with a prefix.
 
     :param connect: returns the connection. The caller may commit after each batch.
     :param prefix: a text that ends with ``:``.
@@ -379,10 +388,11 @@ def count_holders(connection: sa.Connection, archive_id: int, prefix: str) -> in
 
 
 def free_keys(connection: sa.Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
-    """Free the keys of items and reservations, so that others can have them.
+    """Take the keys from items and reservations, so that others can have the keys.
 
-    A deleted item has no key afterwards. The others get the key with their identifier, so that
-    ``flask ibi compare`` still finds them by the name of the table.
+    A deleted item has no key afterwards. The key of another item, or of a reservation, is made
+    unique: its identifier is appended. So ``flask ibi compare`` still finds it by the name of the
+    table.
     """
     keys: dict[Any, list[str]] = {Item: [], ReservationRow: []}
     for holder in holders:
@@ -417,11 +427,12 @@ _HAS_ADDRESSES = sa.select(sa.exists().where(SameAs.text.like("http%")))
 
 
 def has_addresses(database: Database) -> bool:
-    """Return whether an item has a former address.
+    """Return whether any item has a former address.
 
     The answer is remembered, because a page of the app that does not exist must not wait for the
     database if no item has a former address. Therefore the first address that another process
-    stores may be unknown for a minute. While one request asks again, others do not wait for it.
+    stores may be unknown for a minute. While one request asks the database again, other requests
+    use the remembered answer.
 
     :raises NotReady: if the database does not answer.
     """
@@ -436,7 +447,7 @@ def has_addresses(database: Database) -> bool:
 
 
 def forget_addresses() -> None:
-    """Ask the databases again whether they contain former addresses."""
+    """Forget the answers of :func:`has_addresses`, so that the databases are asked again."""
     _addresses.clear()
 
 
@@ -455,11 +466,11 @@ _HOLDERS = (
 def find_same_as_holders(
     connection: sa.Connection, archive_id: int, digests: Iterable[str]
 ) -> dict[str, tuple[int, str]]:
-    """Return the row ID and an identifier of the item that has each alias.
+    """Return the items to which aliases belong. Aliases that no item has are missing.
 
     :param digests: the digests of the aliases (:attr:`.ForeignIdentifier.digest`).
-    :returns: a dictionary with digests as keys, without those that no item has. The identifier is
-        in the short form if the item has this form.
+    :returns: for each digest, the row ID and an identifier of the item: the ibip if there is one,
+        otherwise the rep.
     """
     holders: dict[str, tuple[int, str]] = {}
     for part in dialects.batched(digests):

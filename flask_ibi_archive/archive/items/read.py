@@ -71,7 +71,7 @@ def shows_description(item: Any = Item) -> sa.ColumnElement[bool]:
 
 
 def describes(metadata: Any) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a metadata item is shown to all users in other items.
+    """Return the SQL condition that the description in a metadata item may be shown to all users.
 
     A metadata item contains the description of other items. The condition is false if the metadata
     item is removed, or if its own description is hidden.
@@ -82,13 +82,13 @@ def describes(metadata: Any) -> sa.ColumnElement[bool]:
 
 
 def is_public(item: Any = Item) -> Any:
-    """Return whether harvesters and crawlers see an item.
+    """Return whether harvesters and crawlers see an item; for a table, return the SQL condition.
 
     They do not see the service, which is no document. They do not see items that contain the
     metadata of other items (content type Metadata), because these metadata are part of the other
     items.
 
-    :param item: a record; or the table of items, for the SQL condition.
+    :param item: a record, or the table of items.
     """
     if isinstance(item, Record):
         is_shown: Any = not item.is_hidden
@@ -103,9 +103,9 @@ METADATA = aliased(Item)
 
 
 class SearchedTexts(FunctionElement[str]):
-    """An SQL function that returns the titles, creators and subjects in a column, one per line.
+    """An SQL function that returns titles, creators and subjects as one text, one in each line.
 
-    The column contains Dublin Core.
+    Its argument is a column with Dublin Core.
     """
 
     type: sa.String = sa.String()
@@ -114,14 +114,14 @@ class SearchedTexts(FunctionElement[str]):
 
 
 class Titles(SearchedTexts):
-    """The same function for the titles."""
+    """An SQL function as :class:`SearchedTexts`, for titles only."""
 
     inherit_cache: bool | None = True
     elements: tuple[str, ...] = ("title",)
 
 
 class Types(SearchedTexts):
-    """The same function for the types."""
+    """An SQL function as :class:`SearchedTexts`, for types only."""
 
     inherit_cache: bool | None = True
     elements: tuple[str, ...] = ("type",)
@@ -189,12 +189,16 @@ def select_items(
 
 
 def _is_named(name: Any, ibi: Any) -> sa.ColumnElement[bool]:
-    """Return the condition that a row is the identifier that a reference names."""
+    """Return the SQL condition that a row of identifiers is the one to which a reference refers.
+
+    :param name: the table of identifiers, or an alias of it.
+    :param ibi: the column with the reference.
+    """
     return sa.and_(name.text == ibi, name.archive_id == ARCHIVE)
 
 
 def _with_metadata_items(statement: sa.Select[Any]) -> sa.Select[Any]:
-    """Return a statement on items that also reads the items that contain their metadata.
+    """Add joins to a statement on items: with the metadata items that describe them.
 
     The joins follow each other: SQLite would read the whole table for a join within a join.
     """
@@ -241,7 +245,10 @@ _FILES = (
 
 
 def _select_members(*columns: Any) -> sa.Select[Any]:
-    """Select the members of groups of translations, sorted by language, with columns of items."""
+    """Return a statement that reads the members of groups of translations, sorted by language.
+
+    :param columns: the columns of the items.
+    """
     return (
         sa.select(Translation.head, Translation.language, Translation.ibi, *columns)
         .outerjoin(ItemIdentifier, _is_named(ItemIdentifier, Translation.ibi))
@@ -263,7 +270,7 @@ _SUCCESSORS = _with_metadata_items(
 
 
 def _select_editions() -> sa.Select[Any]:
-    """Select the earlier and the later editions of each item, in the order of the chain."""
+    """Return a statement that reads the earlier and later editions of items, in their order."""
     edition, name = aliased(Item), ItemIdentifier
     first = sa.select(
         Item.id.label("base"), primary_form().label("ibi"), sa.literal(0).label("position")
@@ -319,7 +326,10 @@ Parts = Mapping[str, Mapping[Any, Sequence[sa.Row[Any]]]]
 
 
 def _list_related(row: sa.Row[Any], parts: Parts) -> Iterator[RelatedItem]:
-    """Yield the editions, the translations and the successor of an item."""
+    """Yield the related items of an item: editions, then translations, then the successor.
+
+    :param parts: what was read for several items.
+    """
     for edition in parts["editions"].get(row.id, ()):
         yield _relate("later_edition" if edition.position > 0 else "earlier_edition", edition)
     for member in parts["members"].get(row.head, ()):
@@ -336,9 +346,9 @@ def _list_related(row: sa.Row[Any], parts: Parts) -> Iterator[RelatedItem]:
 
 
 def _relate(kind: RelationKind, row: sa.Row[Any]) -> RelatedItem:
-    """Return a related item.
+    """Return a row as a related item.
 
-    :param row: the identifier of the item, and its columns, if it is in this Archive.
+    :param row: the identifier of the item. If the item is in this Archive, also its columns.
     """
     values = row._mapping
     titles = parse_elements(json.loads(values.get("description") or "{}")).get("title")
@@ -356,7 +366,7 @@ def _relate(kind: RelationKind, row: sa.Row[Any]) -> RelatedItem:
 
 
 def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
-    """Return the Dublin Core that a column contains.
+    """Return the Dublin Core that is stored in a column: (text, language) pairs by element.
 
     :raises ValueError: if the column is malformed.
     """
@@ -370,7 +380,7 @@ def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
 
 
 def find_needed_checksums(connection: sa.Connection, checksums: Sequence[str]) -> set[str]:
-    """Return the given checksums that an item of any Archive needs.
+    """Return those of the given checksums that belong to a file of an item of any Archive.
 
     :param checksums: at most some thousand checksums.
     """
@@ -414,9 +424,9 @@ def remove_unneeded(
 def find_files(
     connection: sa.Connection, item_ids: list[int], paths: list[str]
 ) -> list[tuple[int, str, str | None]]:
-    """Return the item id, path and URL of files that have one of the paths or have a URL.
+    """Return those files of items that have one of the paths, or have a URL (on another server).
 
-    Files with a URL are on another server.
+    :returns: for each file, the row ID of the item, the path, and the URL or None.
     """
     rows = connection.execute(
         sa.select(File.item_id, File.path, File.url).where(
@@ -458,7 +468,7 @@ class ItemReader:
         ).one()
 
     def find_item(self, ibi: str) -> ItemView | None:
-        """Return the item that has an identifier; None if this Archive has no such item.
+        """Return the item that has an identifier; None if this Archive does not have the item.
 
         :param ibi: the identifier in canonical case.
         """
@@ -472,9 +482,9 @@ class ItemReader:
     def read_items(
         self, item_ids: Collection[int], *where: sa.ColumnElement[bool]
     ) -> dict[int, ItemView]:
-        """Return the items with some ids, in the order of the ids.
+        """Return items by their row IDs, in ascending order. Unknown IDs are missing.
 
-        :param where: more conditions; see :func:`.select_items`.
+        :param where: more SQL conditions; see :func:`.select_items`.
         """
         statement = _select_items(self.with_descriptions)
         return self._read(statement.where(*where) if where else statement, ids=item_ids)
@@ -482,11 +492,11 @@ class ItemReader:
     def read_listed(
         self, after: int, limit: int, where: Iterable[sa.ColumnElement[bool]] = ()
     ) -> dict[int, ItemView]:
-        """Return items except the service by their ids, in the order of the ids.
+        """Return the next items by their row IDs, in ascending order, without the service.
 
-        :param after: the method reads only items whose id is higher than this number.
+        :param after: only items whose ID is higher than this number are read.
         :param limit: the largest number of items.
-        :param where: more conditions; see :func:`.select_items`.
+        :param where: more SQL conditions; see :func:`.select_items`.
         """
         ids = sa.select(Item.id).where(
             Item.archive_id == self.archive_id, Item.id > after, ~Item.is_service, *where
@@ -494,7 +504,10 @@ class ItemReader:
         return self.read_items(self.connection.scalars(ids.order_by(Item.id).limit(limit)).all())
 
     def _read(self, statement: sa.Select[Any], **values: Any) -> dict[int, ItemView]:
-        """Return the items that :func:`_select_items` selects."""
+        """Return the items that a statement of :func:`_select_items` finds, by row ID.
+
+        :param values: the SQL parameters.
+        """
         values["archive_id"] = self.archive_id
         rows = self.connection.execute(statement, values).all()
         lists: dict[str, Any] = {
@@ -565,10 +578,10 @@ class ItemReader:
 
 @cache
 def _select_items(with_descriptions: bool, by_name: bool = False) -> sa.Select[Any]:
-    """Select items, each with its tombstone and the head of its group of translations.
+    """Return a statement that reads items, with tombstones and the heads of their translations.
 
-    :param by_name: whether to select the item with the identifier "ibi" instead of those whose ids
-        are in the list "ids".
+    :param by_name: True: the statement reads the item with the identifier "ibi" (an SQL parameter).
+        False: those whose row IDs are in the list "ids".
     """
     owner = sa.select(ItemIdentifier.item_id).where(_is_named(ItemIdentifier, sa.bindparam("ibi")))
     statement = (
@@ -613,7 +626,11 @@ def _read_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddr
 
 
 def _read_stored(dublin_core: Any, work: Any) -> DublinCoreMetadata:
-    """Return the metadata in two columns; ``work`` is None if there is Dublin Core only."""
+    """Return the metadata of an item from the two columns for metadata.
+
+    :param dublin_core: the column with Dublin Core.
+    :param work: the column with a description of a work; None if there is only Dublin Core.
+    """
     if work is not None:  # the rules by which Dublin Core is made may be newer than what is stored
         return describe_work(parse_description("work", work))
     return DublinCoreMetadata(parse_elements(dublin_core))
@@ -651,7 +668,7 @@ def export_records(
 def view_item(
     connection: sa.Connection, archive_id: int, folder: FileStore, ibi: str, today: date
 ) -> ItemView | None:
-    """Return the item that has an identifier; None if this Archive has no such item.
+    """Return the item that has an identifier; None if this Archive does not have the item.
 
     :param ibi: the identifier in canonical case.
     :param today: the current day (UTC), on which the embargo depends.
@@ -666,7 +683,7 @@ def view_item(
 
 
 def view_host_item(record: Record, metadata: Record | None, today: date) -> ItemView:
-    """Return the view of an item that is in the catalogue of a host.
+    """Return an item of a host's own catalogue in the form that pages and commands use.
 
     :param metadata: the record of the item that contains the metadata, or None.
     """
@@ -689,7 +706,7 @@ def view_host_item(record: Record, metadata: Record | None, today: date) -> Item
 def read_works(
     archive: Archive, connection: sa.Connection, item_ids: Sequence[int]
 ) -> dict[int, Work]:
-    """Return the descriptions of the given items that are public, in the order of the ids."""
+    """Return the descriptions of those items that are public, by row ID, in the given order."""
     reader = ItemReader(
         connection, archive.served().id, today=archive.today, with_descriptions=True
     )
@@ -710,7 +727,7 @@ def describe_host_item(
 
 
 def _describe(archive: Archive, item: ItemView) -> Work:
-    """Return the description of an item for readers who are in no network."""
+    """Return the description of an item as a reader sees it who is in no network."""
     record, elements = item.record, item.dublin_core
     # a harvested record must lead to the item
     url = archive.persistent_url(item)

@@ -109,11 +109,11 @@ def find_constraint(error: IntegrityError) -> str | None:
 
 
 def find_broken_rule(error: IntegrityError, ibi: str | None = None) -> RuleBroken | None:
-    """Return an error that names the rule of a failed constraint.
+    """Convert an error of the database to the error of the rule that was broken.
 
     :param error: the error of the database.
     :param ibi: the identifier of the item, for the message.
-    :returns: None if the constraint does not belong to a rule.
+    :returns: None if the failed constraint does not belong to a rule.
     """
     name = find_constraint(error) or ""
     rule = CONSTRAINTS.get(name)
@@ -121,7 +121,7 @@ def find_broken_rule(error: IntegrityError, ibi: str | None = None) -> RuleBroke
 
 
 def explain_refusal(error: IntegrityError, ibi: str | None = None) -> StorageError:
-    """Return an error that says which rule or constraint the database enforces; see above."""
+    """Convert an error of the database to an error that names the broken rule or constraint."""
     if find_constraint(error) == KEY:
         return StorageError("key: another item of this Archive already has this key")
     if find_constraint(error) == SAME_AS:

@@ -1,4 +1,4 @@
-"""Finds and creates the Archives of a database, their tables, and the facts about them."""
+"""Finds and creates the Archives of a database, their tables, and the facts that they publish."""
 
 from __future__ import annotations
 
@@ -114,10 +114,9 @@ def has_archive(database: Database) -> bool:
 
 
 def store_address(connection: Connection, archive_id: int, service_ibi: str, address: str) -> None:
-    """Store the address of an Archive on another server.
+    """Store the address of an Archive on another server, to which Originals have moved.
 
-    :param archive_id: the id of the Archive in this database from which the other Archive has
-        taken Originals.
+    :param archive_id: the row ID of the Archive in this database that had the Originals.
     :param service_ibi: the service IBI of the other Archive.
     """
     key = {"archive_id": archive_id, "service_ibi": service_ibi}
@@ -128,7 +127,10 @@ def store_address(connection: Connection, archive_id: int, service_ibi: str, add
 
 
 def find_address(connection: Connection, archive_id: int, service_ibi: str) -> str | None:
-    """Return the address of another Archive of the database or on another server, or None."""
+    """Return the address of another Archive, in this database or on another server.
+
+    :returns: None if the address is unknown.
+    """
     elsewhere = select(ArchiveElsewhere.address).where(
         ArchiveElsewhere.archive_id == archive_id, ArchiveElsewhere.service_ibi == service_ibi
     )
@@ -165,7 +167,7 @@ def is_included(archive: Archive) -> bool:
 
 
 def forget_inclusions() -> None:
-    """Ask the databases again whether resolvers have confirmed the inclusion of Archives."""
+    """Forget the answers of :func:`is_included`, so that the databases are asked again."""
     _inclusions.clear()
 
 
@@ -196,13 +198,13 @@ def create_archive(
 
 
 def init(archive: Archive) -> tuple[ServedArchive, bool]:
-    """Upgrade the tables; create the Archive and the folder of stored files if missing.
+    """Upgrade the tables. Create the Archive and the folder of stored files if they are missing.
 
-    If the Archive exists, the published facts about the Archive are updated.
+    If the Archive exists, update the facts that it publishes.
 
     :returns: the Archive, and whether the Archive is new.
-    :raises ConfigError: if the settings contain no service IBI and do not allow minting.
-        Nothing was written in this case.
+    :raises ConfigError: if the settings contain no service IBI and do not allow minting. Nothing
+        was written in this case.
     :raises RuleBroken: if an item of another Archive has the service IBI of the settings.
     """
     config, database = archive.config, archive.database

@@ -1,4 +1,4 @@
-"""The database session of a host. Each operation is a savepoint in the host's transaction."""
+"""The database session of a host. Each operation is a savepoint in the transaction of the host."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PARTS = "flask_ibi_archive"
 
 
 def where_written(mapper: Mapper[Any]) -> dict[str, Any]:
-    """Return the arguments of get_bind() for the database to which a session writes rows.
+    """Return arguments for get_bind(), with which a session chooses its database for writing.
 
     A session may read from replicas. Reading that precedes a change must see all rows.
     """
@@ -48,7 +48,7 @@ def where_written(mapper: Mapper[Any]) -> dict[str, Any]:
 
 
 class WritingSession(Session):
-    """A session that also reads where a session of the host writes.
+    """A session that reads from the database to which the session of the host writes.
 
     The session of the host itself stays as it is.
     """
@@ -69,8 +69,8 @@ class WritingSession(Session):
 class HostSession:
     """The session that a host passed to IBIArchive. Only the host commits or rolls back.
 
-    :param engine: the engine of our tables, if the session uses several databases. None means the
-        database that the session uses for models without a bind.
+    :param engine: the engine for the tables of this package, if the session uses several databases.
+        None means the database that the session uses for models without a bind.
     :raises ConfigError: if the value is not a session.
     """
 
@@ -141,10 +141,10 @@ class HostSession:
         return session() if isinstance(session, scoped_session) else session
 
     def bind_flush(self, session: Session) -> HostSession:
-        """Return a HostSession for a session of the host that may be in a flush.
+        """Return a HostSession for operations inside a flush of a session of the host.
 
-        Operations with this HostSession do not write the pending changes of the session first. A
-        session that flushes can begin no savepoint. Therefore the connection begins savepoints.
+        Its operations do not write the pending changes of the session first. A session that flushes
+        can begin no savepoint. Therefore the connection begins savepoints.
 
         :raises StorageError: if the session uses another database than the session of the host.
         """
@@ -159,9 +159,9 @@ class HostSession:
         return flushing
 
     def check_model(self, session: Session, model: type[Any]) -> None:
-        """Check that the rows of a model are in the database of the items.
+        """Check that the rows of a model are in the same database as the items.
 
-        If the host has chosen the database of the items (a bind), the databases may differ.
+        They may not be if the host has chosen the database of the items (a bind).
 
         :raises StorageError: if the databases differ.
         """
@@ -187,14 +187,14 @@ class HostSession:
             pending += [(transaction, notice, notifier) for notice in notices]
 
     def connection(self) -> Connection:
-        """Write the pending changes of the host, and return the connection of the session."""
+        """Write the pending changes of the host to the database; return the connection used."""
         session = self.current()
         if not self._is_flushing:
             session.flush()
         return session.connection(bind_arguments={**self._bind})
 
     def check_schema(self, database: Database) -> None:
-        """Check that the session and our own connections create tables in the same schema.
+        """Check that the session uses the same database schema as the connections of this package.
 
         :raises ConfigError: if they use different schemas of a PostgreSQL database.
         """
@@ -226,13 +226,13 @@ class HostSession:
 
 
 class TransactionPart(Protocol):
-    """An object that belongs to a transaction of a session, and reacts to its end.
+    """Something that belongs to a transaction of a session, and acts when the transaction ends.
 
     Examples are the new files and the signals of the transaction.
     """
 
     def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
-        """React to the end of the transaction, of a savepoint, or of a failed flush.
+        """Act after the end of the transaction, of a savepoint, or of a failed flush.
 
         :param is_committed: whether the transaction or the savepoint was committed.
         """
@@ -243,7 +243,7 @@ Part = TypeVar("Part", bound=TransactionPart)
 
 @dataclass
 class TransactionParts:
-    """The parts of the present transaction of a session.
+    """The parts (:class:`TransactionPart`) of the present transaction of a session, by key.
 
     :param committed: the transaction or savepoint that was committed last.
     """
@@ -253,10 +253,9 @@ class TransactionParts:
 
 
 def get_part(session: Session, key: Hashable, create: Callable[[], Part]) -> Part:
-    """Return the part with this key for the present transaction of a session.
+    """Return the part with a key for the present transaction of a session; create it if missing.
 
-    If the part is missing, it is created. The first call for a session also adds the listeners that
-    react to the end of its transactions.
+    The first call for a session also adds the listeners that act when its transactions end.
 
     :param create: creates the part.
     """
@@ -271,7 +270,7 @@ def get_part(session: Session, key: Hashable, create: Callable[[], Part]) -> Par
 
 
 def find_part(session: Session, key: Hashable) -> Any:
-    """Return the part with this key for the present transaction; None if there is no such part."""
+    """Return the part with a key for the present transaction; None if there is no such part."""
     return session.info[PARTS].parts.get(key) if PARTS in session.info else None
 
 
@@ -301,14 +300,14 @@ def _end(session: Session, transaction: SessionTransaction) -> None:
 
 @dataclass
 class PendingSignals:
-    """The signals of the open transaction and savepoints of a session."""
+    """The signals to send when the present transaction of a session is committed."""
 
     pending: list[tuple[SessionTransaction, Notice, Notifier]] = field(default_factory=list)
 
     def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
-        """Send the signals of a committed transaction.
+        """Send the signals after a commit; discard them after a rollback.
 
-        The signals of a committed savepoint are then signals of the outer transaction.
+        After the commit of a savepoint, its signals wait for the end of the outer transaction.
         """
         start = len(self.pending)  # the signals of the innermost savepoint are at the end
         while start and self.pending[start - 1][0] is transaction:
@@ -323,7 +322,7 @@ class PendingSignals:
 
 
 def _find_transaction(session: Session) -> SessionTransaction | None:
-    """Return the innermost savepoint, or the transaction, or None outside of a transaction."""
+    """Return the innermost savepoint of a session, or its transaction; None if there is none."""
     return session.get_nested_transaction() or session.get_transaction()
 
 

@@ -1,17 +1,18 @@
 """Stores the relations between items: next editions, metadata items and groups of translations.
 
-A reference is an identifier, as text. The other item may be in this Archive, or in another one, or
-may be imported later: the row is the same. The primary form of an item is its rep, or the ibip of
-an item without a rep. Three rules keep references simple:
+A reference to an item is the identifier of this item, as text. The item may be in this Archive or
+in another one, or may be imported later: the reference is stored in the same way. The primary form
+of an item is its rep, or the ibip of an item without a rep. Three rules keep references simple:
 
-- A reference to an item of this Archive has its primary form. Therefore equal references have equal
-  texts, and unique constraints enforce rule 7 (an item is the next edition of at most one item) and
-  rule 8 (an item is in at most one group of translations).
-- When an item arrives, or gets a form or an alias, the references to its identifiers are rewritten
-  to its primary form (:meth:`Relations.rewrite`). If two items then have the same next edition, the
-  item is refused; groups that contain the same item are merged.
-- The language of a member of a group is that of its item. An item without a language gets it from
-  the group. Only the head of a group, the item whose record lists the others, may have none.
+- A reference to an item of this Archive is the primary form of the item. Therefore two references
+  to the same item have equal texts, and unique constraints enforce rule 7 (an item is the next
+  edition of at most one item) and rule 8 (an item is in at most one group of translations).
+- When an item is stored, or gets another identifier, references to any of its identifiers are
+  replaced by its primary form (:meth:`Relations.rewrite`). If two items then have the same next
+  edition, the item is refused; groups that contain the same item are merged.
+- The language of a member of a group is the language of the item. An item without a language gets
+  the one that the group states for it. Only the head of a group, which is the item whose record
+  lists the others, may have none.
 
 The next edition and the metadata item are columns of the item. The members of a group are rows that
 name the head. Triggers refuse circles of editions, references to items of the Archive that do not
@@ -103,7 +104,8 @@ def lock_items(connection: sa.Connection, items: Collection[int]) -> None:
 class Member(NamedTuple):
     """A member of a group of translations.
 
-    :param head: the member whose record lists the others.
+    :param ibi: the primary form of the item.
+    :param head: the primary form of the head: the member whose record lists the others.
     :param item_id: the row ID; None if the member is not in this Archive. Also ``state``.
     """
 
@@ -174,7 +176,8 @@ _REMOVE, _INSERT = sa.delete(Translation).where(_IS_MEMBER), sa.insert(Translati
 class Relations:
     """The relations between the items of one Archive.
 
-    The methods use the transaction of the caller. Items are named by their primary forms.
+    The methods use the transaction of the caller. Arguments and results name items by their primary
+    forms.
     """
 
     connection: sa.Connection
@@ -186,13 +189,13 @@ class Relations:
     # --- references ------------------------------------------------------------------------------
 
     def rewrite(self, names: Mapping[str, Iterable[str]]) -> dict[str, str | None]:
-        """Rewrite the references to items that arrive, or get identifiers, to the primary forms.
+        """Replace references to any identifier of new or changed items by their primary forms.
 
         Call this method before the new identifiers are stored.
 
         :param names: all identifiers of each item, by its primary form.
-        :returns: the languages of the items that are in groups of translations.
-        :raises RuleBroken: rule 8, if its groups have an item in different languages.
+        :returns: the language of each item that is in a group of translations, by primary form.
+        :raises RuleBroken: rule 8, if two groups contain an item in different languages.
         """
         primary = {text: ibi for ibi, texts in names.items() for text in texts}
         members: dict[str, list[sa.Row[Any]]] = {}
@@ -212,9 +215,9 @@ class Relations:
         return {ibi: rows[0].language for ibi, rows in members.items()}
 
     def _rewrite_member(self, ibi: str, rows: list[sa.Row[Any]]) -> None:
-        """Let groups name an item that they contain by its primary form, and merge them.
+        """Replace the identifiers of an item in groups by its primary form, and merge the groups.
 
-        :param rows: the memberships of the item, with its different identifiers.
+        :param rows: the rows of the groups that contain an identifier of the item.
         """
         if len({row.language for row in rows}) > 1:
             languages = " and ".join(sorted(str(row.language) for row in rows))
@@ -248,7 +251,7 @@ class Relations:
         )
 
     def find_last_edition(self, ibi: str) -> tuple[str, bool]:
-        """Return the last edition in the chain of an item, and whether it is in this Archive."""
+        """Return the last edition of an item, and whether this edition is in this Archive."""
         while True:
             values = {"archive_id": self.archive_id, "ibi": ibi}
             found = self.connection.execute(_NEXT, values).first()
@@ -257,14 +260,14 @@ class Relations:
             ibi = found.next_edition
 
     def find_previous(self, items: Collection[str]) -> dict[str, str]:
-        """Return the previous editions of items. Items without a previous edition are missing."""
+        """Return the previous editions, by item. An item without a previous edition is missing."""
         rows = self._execute(_PREVIOUS, items)
         return {str(following): ibi for following, ibi in rows}
 
     # --- translations ----------------------------------------------------------------------------
 
     def _read_groups(self, heads: Collection[str]) -> list[Member]:
-        """Return all members of the groups that have certain heads."""
+        """Return all members of the groups whose heads are given."""
         return [Member(*row) for row in self._execute(_GROUPS, heads)]
 
     def find_members(self, ibi: str) -> list[Member]:
@@ -283,16 +286,16 @@ class Relations:
         }
 
     def find_heads(self, items: Collection[str]) -> dict[str, str]:
-        """Return the heads of the groups of items. Items that are in no group are missing."""
+        """Return the head of the group of each item, by item. Items in no group are missing."""
         return {row.ibi: row.head for row in self._execute(_HEADS, items)}
 
     def join(self, lists: Mapping[str, Mapping[str, str]]) -> None:
-        """Put items and the translations that their records list into groups.
+        """Put items into one group with the translations that their records list.
 
-        The present groups of the items are merged. A member without a language gets that of the
+        Groups that contain one of them are merged. A member without a language gets that of the
         list. All items of this Archive must be stored.
 
-        :param lists: the translations by language, by the item whose record lists them.
+        :param lists: for each item, the translations that its record lists, by language.
         :raises RuleBroken: rule 8, if a member states another language than the list.
         """
         named = {text for head, members in lists.items() for text in (head, *members.values())}
@@ -380,7 +383,7 @@ class Relations:
             )
 
     def dissolve(self, head: str) -> None:
-        """Delete the group whose head is an item; do nothing if there is no such group."""
+        """Delete the group with a certain head; do nothing if there is no such group."""
         self.connection.execute(
             sa.delete(Translation).where(
                 Translation.archive_id == self.archive_id, Translation.head == head

@@ -40,7 +40,7 @@ def _belongs_to_archive(table: str, **options: Any) -> MappedColumn[int]:
 
 
 def _belongs_to_item(name: str, *further: str, **options: Any) -> sa.ForeignKeyConstraint:
-    """Return the constraint that a row belongs to an item; the row is deleted with the item.
+    """Return a foreign key to the item of a row; the row is deleted together with the item.
 
     :param further: columns that are always equal to those of the item.
     """
@@ -50,7 +50,10 @@ def _belongs_to_item(name: str, *further: str, **options: Any) -> sa.ForeignKeyC
 
 
 def _refers_to(name: str, **columns: str) -> sa.ForeignKeyConstraint:
-    """Return a deferred constraint, because the rows of the two tables refer to each other."""
+    """Return a foreign key that is checked at the commit.
+
+    It is for rows of two tables that refer to each other.
+    """
     return sa.ForeignKeyConstraint(
         [*columns],
         [*columns.values()],
@@ -62,7 +65,7 @@ def _refers_to(name: str, **columns: str) -> sa.ForeignKeyConstraint:
 
 
 def _unique_where(condition: str, name: str, *columns: str) -> sa.Index:
-    """Return the unique index of those rows that satisfy a condition."""
+    """Return a unique index that contains only the rows that satisfy a condition."""
     where = sa.text(condition)
     return sa.Index(name, *columns, unique=True, sqlite_where=where, postgresql_where=where)
 
@@ -96,8 +99,9 @@ class ArchiveRow(Base):
 class Item(Base):
     """An item of an Archive.
 
-    A reference to another item, here or in another Archive, is an identifier as text. If the other
-    item is here, the text is its primary form: the rep, or the ibip of an item without a rep.
+    The columns for other items contain identifiers as text, because those items may be in another
+    Archive. For an item of this Archive, the text is the primary form: the rep, or the ibip of an
+    item without a rep.
     """
 
     __tablename__ = "ibi_item"
@@ -191,7 +195,7 @@ ARCHIVE: Any = sa.bindparam("archive_id", type_=Key)
 
 
 def primary_form(item: Any = Item) -> sa.ColumnElement[str]:
-    """Return the SQL expression of the identifier by which references name an item.
+    """Return the SQL expression of the primary form: the rep if there is one, otherwise the ibip.
 
     :param item: the table of items, or an alias of the table.
     """
@@ -241,7 +245,7 @@ class ItemIdentifier(Base):
 
 
 class File(Base):
-    """A file of an item: stored in the Archive, or at a URL, or known by its name only."""
+    """A file of an item: stored in the Archive, or at a URL, or with nothing known but its name."""
 
     __tablename__ = "ibi_file"
     __table_args__: Any = (
@@ -267,9 +271,9 @@ class File(Base):
 
 
 class SameAs(Base):
-    """An identifier of another system, or a former address, that belongs to an item.
+    """An alias of an item: an identifier of another system, or a former address.
 
-    The digest is that of the form in which identifiers are compared. An index of the digests is
+    The digest is computed from the form in which aliases are compared. An index of the digests is
     small, whatever the length of an address.
     """
 
@@ -436,7 +440,7 @@ class Registration(Base):
 
 
 class ArchiveElsewhere(Base):
-    """The address of an Archive on another server, which has taken Originals of an Archive here."""
+    """The address of an Archive on another server, to which Originals have moved from here."""
 
     __tablename__ = "ibi_archive_elsewhere"
 

@@ -84,8 +84,8 @@ def transfer(
 
         ibi.archive.transfer(item.ibi, to="sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
 
-    If the other Archive has a Copy or a tombstone of the item, it becomes the Original. Afterwards
-    all Copies name the new Archive.
+    If the other Archive has a Copy or a tombstone of the item, this becomes the Original.
+    Afterwards all Copies name the other Archive as that of their Original.
 
     :param to: the service IBI of the other Archive.
     :param keep_copy: True: a Copy remains in this Archive. False: a tombstone remains.
@@ -130,11 +130,10 @@ def transfer(
 
 
 def release_original(store: write.ItemStore, item_id: int, copies: Collection[int]) -> None:
-    """Let another Archive have the Original of an item.
+    """Set the states of an item and of its Copies to Deleted, before the item is given up.
 
     The database does not allow the removal of an Original with Copies. Copies without an Original
-    are not allowed either. Therefore the item and its Copies have the state Deleted until
-    :func:`give_up` is called.
+    are not allowed either. The states change again when :func:`give_up` is called.
 
     :param copies: the row IDs of the Copies of the item in other Archives of the database.
     """
@@ -150,16 +149,17 @@ def give_up(
     now: datetime,
     copies: Mapping[int, int] = MappingProxyType({}),
 ) -> None:
-    """Store that another Archive has the Originals of items, or their tombstones.
+    """Replace Originals by Copies or tombstones, because another Archive has the Originals now.
 
     The caller must have locked the items, and have called :func:`release_original` for an item that
     has Copies.
 
-    :param items: the records of the items by their row IDs. :func:`check_departure` allows them.
+    :param items: the records of the items by their row IDs. The caller has checked them with
+        :func:`check_departure`.
     :param to: the service IBI of the other Archive.
     :param keep_copy: True: Copies remain. False: tombstones remain.
-    :param copies: the Copies of the items in other Archives of the database, which name the other
-        Archive afterwards: the row IDs of their Archives by their own row IDs.
+    :param copies: the Copies of the items in other Archives of the database: for the row ID of each
+        Copy, the row ID of the Archive that has the Copy. They name the other Archive afterwards.
     """
     copied: list[int] = []
     removed: list[write.Update] = []

@@ -55,7 +55,7 @@ _ITEM: Any = Item.__table__.c
 
 
 def keep_same_as(record: Record, before: Record) -> Record:
-    """Return a record that also has the aliases that the item had.
+    """Add to a record the aliases that its item had before, and return the record.
 
     :param before: the present record of the item.
     """
@@ -65,7 +65,7 @@ def keep_same_as(record: Record, before: Record) -> Record:
 
 
 def renew_plans(connection: sa.Connection) -> None:
-    """Make PostgreSQL plan its statements again, also those that check foreign keys.
+    """Make PostgreSQL plan its statements anew, also those that check foreign keys.
 
     A plan for an empty table reads the whole table, and becomes slow while the table grows.
     """
@@ -118,7 +118,7 @@ _ORIGINALS = sa.select(ItemIdentifier.archive_id).where(
 
 
 def _select_copies() -> Any:
-    """Select the Copies of items, with the ids of their Archives and of their Originals."""
+    """Return a statement that reads Copies: their row IDs, their Archives, and their Originals."""
     mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
     is_own = sa.and_(ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == ARCHIVE)
     return (
@@ -152,10 +152,10 @@ def find_changed_fields(before: Record, after: Record) -> list[str]:
 
 @dataclass(slots=True)
 class Update:
-    """The present and the new record of an item, and the contents of its new files.
+    """A change of an item: its present and its new record, and the contents of its new files.
 
     :param record: the new record. It has all identifiers of the item, except removed aliases.
-    :ivar changed: the fields that change. The contents of files belong to the files.
+    :ivar changed: the names of the fields that change. New contents change the field "files".
     :ivar relates: whether references, identifiers or the language change.
     """
 
@@ -202,11 +202,11 @@ class ItemStore:
         lock_relations(self.connection, [self.archive_id], items, limited)
 
     def find_owners(self, identifiers: Iterable[str]) -> dict[str, Owner]:
-        """Return the item that has each identifier; see :func:`.ownership.find_owners`."""
+        """Return the items that have identifiers; see :func:`.ownership.find_owners`."""
         return find_owners(self.connection, self.archive_id, identifiers)
 
     def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
-        """Return the digest, size and source of each stored file, by the item's id and the path."""
+        """Return the contents of the stored files of items: by row ID, and then by path."""
         contents: dict[int, dict[str, Content]] = {}
         rows = self.connection.execute(_CONTENTS, {"ids": items})
         for item_id, path, sha256, size, source, modified in rows:
@@ -217,15 +217,16 @@ class ItemStore:
     # --- Originals and Copies in other Archives of the database ----------------------------------
 
     def find_archive_of_original(self, ibi: str) -> int | None:
-        """Return the row ID of the Archive of the database that has the Original of an item."""
+        """Return the row ID of the Archive in this database that has the Original, or None."""
         return self.connection.scalar(_ORIGINALS, {"texts": [ibi]})
 
     def find_copies(self, items: Collection[int]) -> dict[int, dict[int, int]]:
-        """Return the Copies of items of this Archive.
+        """Return the Copies of items in other Archives of this database.
 
         A Copy is only counted if it names this Archive as the Archive of its Original.
 
-        :returns: for each item with Copies, the Archives of the Copies by the ids of the Copies.
+        :returns: for the row ID of each item with Copies, a dictionary: the row ID of each Copy,
+            and that of its Archive.
         """
         copies: dict[int, dict[int, int]] = {}
         values = {"archive_id": self.archive_id, "ids": items}
@@ -234,9 +235,9 @@ class ItemStore:
         return copies
 
     def check_no_copies(self, item_id: int, record: Record) -> None:
-        """Check that an item has no Copies in this database if the item is no longer an Original.
+        """Check that an item that is no longer an Original has no Copies in this database.
 
-        :param record: the new values of the item.
+        :param record: the new record of the item.
         :raises RuleBroken: rule 4. The error names the Archives that have the Copies.
         """
         copies = None if record.state == State.ORIGINAL else self.find_copies([item_id])
@@ -301,7 +302,7 @@ class ItemStore:
         self.relations.join({record.identifiers[0]: resolved.translations})
 
     def resolve(self, records: Sequence[Record]) -> list[Record]:
-        """Return records whose references name the items of this Archive by their primary forms.
+        """Return records in which references to items of this Archive are primary forms.
 
         :raises RuleBroken: rule 6, if the service would be an edition or a translation.
         """
@@ -332,10 +333,10 @@ class ItemStore:
         return [_rename(record, primary) for record in records]
 
     def _insert_parts(self, items: Iterable[tuple[int, Record, Contents, Collection[str]]]) -> None:
-        """Insert the rows for parts of items.
+        """Insert the rows for parts of items, such as identifiers and files.
 
-        :param items: the row ID, the record, the contents of the files, and the parts to insert:
-            ``identifiers``, and fields in :data:`_PARTS`.
+        :param items: for each item, the row ID, the record, the contents of the files, and the
+            names of the parts to insert: ``identifiers``, and fields in :data:`_PARTS`.
         """
         rows: dict[Any, list[dict[str, Any]]] = {model: [] for model in _INSERT}
         for item_id, record, contents, parts in items:
@@ -382,7 +383,7 @@ class ItemStore:
             forget_addresses()
 
     def _list_identifiers(self, item_id: int, record: Record) -> list[dict[str, Any]]:
-        """Return the rows of the identifiers of an item."""
+        """Return the rows to insert for the identifiers of an item."""
         forms = {record.rep: Form.REP, record.ibip: Form.IBIP}
         return [
             {
@@ -399,9 +400,9 @@ class ItemStore:
     # --- present items ---------------------------------------------------------------------------
 
     def replace(self, updates: Sequence[Update], now: datetime) -> None:
-        """Replace the records of items, but for their groups of translations.
+        """Replace the records of items, except their groups of translations.
 
-        What does not change is not written. An item in a group stays in the group.
+        Only what changes is written. An item in a group stays in the group.
 
         :param now: the timestamp of records without a timestamp.
         :raises RuleBroken: if a rule does not allow a change.
@@ -482,9 +483,9 @@ class ItemStore:
             self.connection.execute(moved.values(alias_no=row["alias_no"]))
 
     def set_sources(self, contents: Mapping[int, Contents]) -> None:
-        """Store from where files were copied. Their contents have not changed.
+        """Store from which files of the host the stored files were copied. Nothing else changes.
 
-        :param contents: the contents by the row IDs of the items and the paths of the files.
+        :param contents: the contents with the sources, by the row IDs of the items, then by path.
         """
         rows = [
             {
@@ -531,14 +532,17 @@ class ItemStore:
 
 
 def _check_names(records: Iterable[Record]) -> None:
-    """Check the number and the lengths of names, after those of several sources were joined."""
+    """Check the number and the lengths of other names, after names of several sources were joined.
+
+    :raises StorageError: if there are too many, or if one is too long.
+    """
     for record in records:
         for error in find_wrong_names(record) if record.aliases or record.same_as else ():
             raise StorageError(f"{record.identifiers[0]}: {error}")
 
 
 def find_unchanged(stored: Contents, files: Iterable[FileRecord]) -> dict[str, Content]:
-    """Return the stored contents that the files of a new record keep.
+    """Return those stored contents that the new record keeps, by path.
 
     :param stored: the stored contents of the item, by path.
     :param files: the files of the new record.
@@ -553,7 +557,10 @@ def find_unchanged(stored: Contents, files: Iterable[FileRecord]) -> dict[str, C
 
 
 def _rename(record: Record, primary: Mapping[str, str]) -> Record:
-    """Return a record whose references are replaced by primary forms, if there are any."""
+    """Return a record in which references are replaced by primary forms.
+
+    :param primary: the primary forms, by the identifiers that they replace.
+    """
     following, metadata = record.next_edition, record.metadata
     if isinstance(metadata, MetadataItem):
         metadata = MetadataItem(primary.get(metadata.ibi, metadata.ibi))
@@ -568,7 +575,7 @@ def _rename(record: Record, primary: Mapping[str, str]) -> Record:
 
 
 def _assign_language(record: Record, languages: Mapping[str, str | None]) -> Record:
-    """Return the record of a new item with the language that the records of other items list.
+    """Give a new item the language that the records of other items list for it.
 
     :param languages: the languages of the items that are in groups, by primary form.
     :raises RuleBroken: rule 8, if the record states another language.
@@ -581,8 +588,10 @@ def _assign_language(record: Record, languages: Mapping[str, str | None]) -> Rec
 
 
 def check_language(ibi: str, stated: str | None, listed: str | None) -> None:
-    """Check that an item states no other language than the record that lists the item.
+    """Check that an item has no other language than the one that another record lists for it.
 
+    :param stated: the language of the item, or None.
+    :param listed: the language in the other record, or None.
     :raises RuleBroken: rule 8.
     """
     if stated not in (None, listed):
@@ -601,7 +610,7 @@ TOMBSTONE_COLUMNS = ("reason", "citation", "successor", "original_archive")
 
 
 def _columns(record: Record, now: datetime) -> dict[str, Any]:
-    """Return the values of the columns of an item."""
+    """Return the values of the columns of an item, by the names of the columns."""
     metadata = record.metadata
     at_address = metadata if isinstance(metadata, MetadataAddress) else None
     stored = metadata if isinstance(metadata, DublinCoreMetadata) else None

@@ -139,7 +139,7 @@ def unregister_archive_command(moved: bool) -> None:
 
 
 def _send_request(archive: Archive, subject: str, moved: bool) -> inclusion.RegistrationStatus:
-    """Send a request to the resolver, and print the status in its answer."""
+    """Send a request to the resolver, print the status in the answer, and return it."""
     from flask_ibi_archive.archive.joining import registration
 
     try:

@@ -92,9 +92,10 @@ def send_request(
     :param subject: the subject of the request: inclusion or exclusion.
     :param moved: True if the Archive has moved to another address or IP. Then the settings may
         differ from the registered address and IP.
+    :returns: the status in the answer of the resolver.
     :raises ConfigError: if a setting is missing. No request was sent.
-    :raises RegistrationError: if address or IP differ from the registered address or IP. No
-        request was sent.
+    :raises RegistrationError: if the address or the IP differs from the registered one. No request
+        was sent.
     :raises ResolverError: if the resolver refuses the request, cannot be reached, or sends an
         answer that is not valid.
     :raises NotReady: if the Archive does not exist yet, or the database does not answer.
@@ -166,7 +167,7 @@ def _require(value: str | None, key: str, expected: str) -> str:
 def _send(
     config: ArchiveConfig, request: inclusion.RegistrationRequest
 ) -> inclusion.RegistrationStatus | errors.ResolverError:
-    """Send a request, and return the status or the error."""
+    """Send a request; return the status in the answer, or the error (which is not raised)."""
     url = shown_url(config)
     try:
         answer = transport.fetch(
@@ -229,8 +230,9 @@ def read_answer(
 
 
 def _refuse(url: str, alert: str, is_html: bool) -> errors.ResolverError:
-    """Return the error for a refusal.
+    """Return the error for a request that the resolver, or a firewall, has refused.
 
+    :param alert: the reason in the answer.
     :param is_html: whether the answer is a page, which a firewall may have sent.
     """
     reason, advice = "refuses the request (status 403) without a reason", CHECK_KEY
@@ -243,11 +245,11 @@ def _refuse(url: str, alert: str, is_html: bool) -> errors.ResolverError:
 
 
 def call_own_address(archive: Archive, seconds: float) -> str:
-    """Send a confirmation request to the Archive's own address, and return the URL of the service.
+    """Send a confirmation request to the Archive's own address; return the URL of the service.
 
     :param seconds: the timeout for the whole answer.
     :raises TransportError: if no answer arrives in time.
-    :raises RegistrationError: if the answer is not the answer of an Archive.
+    :raises RegistrationError: if the answer does not come from an Archive.
     """
     url = archive.addresses.service(archive.served())
     query = format_request(inclusion.InclusionConfirmationRequest())
@@ -285,7 +287,7 @@ def store_outcome(
     outcome: inclusion.RegistrationStatus | errors.ResolverError,
     now: datetime,
 ) -> None:
-    """Store the result of a request: a status, or an error that leaves the other columns as is.
+    """Store the result of a request: the registration after a status, or else only the error.
 
     An excluded Archive is still registered ([R] 5.2). The time of the registration changes only if
     the Archive uses another resolver. The time of the inclusion also changes if the Archive was
@@ -329,10 +331,11 @@ def find_state(row: sa.Row[Any] | None) -> tuple[str, datetime | None]:
 
 
 def describe(row: sa.Row[Any] | None, config: ArchiveConfig) -> tuple[bool, str]:
-    """Return the registration state and the next step of the administrator in one line.
+    """Describe the registration, and what the administrator must do next, in one line.
 
-    :returns: False if the administrator must do something, and the line. An Archive that was never
-        registered, or that is excluded, needs nothing: the administrator may have intended this.
+    :returns: first, False if the administrator must do something. Second, the line. An Archive that
+        was never registered, or that is excluded, needs nothing: the administrator may have
+        intended this.
     """
     state, since = find_state(row)
     text = state
@@ -364,7 +367,7 @@ def describe(row: sa.Row[Any] | None, config: ArchiveConfig) -> tuple[bool, str]
 
 
 def not_confirmed(config: ArchiveConfig) -> str:
-    """Return advice for an Archive that the resolver could not call back."""
+    """Return advice for an Archive that is included, but that the resolver could not call back."""
     return _(
         "; the resolver got no confirmation from {address}; check whether the server runs and "
         "whether other hosts can reach this address, then {run}",
@@ -373,7 +376,10 @@ def not_confirmed(config: ArchiveConfig) -> str:
 
 
 def find_move(row: sa.Row[Any], config: ArchiveConfig) -> errors.RegistrationError | None:
-    """Return an error if the Archive has another address or IP than its registration, else None."""
+    """Return an error if the address or the IP in the settings is not the registered one.
+
+    :returns: None if both are equal.
+    """
     for key, value, registered in (
         ("IBI_ARCHIVE_ADDRESS", config.archive_address, row.address),
         ("IBI_ARCHIVE_IP", config.archive_ip, row.ip),

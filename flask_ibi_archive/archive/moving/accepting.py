@@ -1,8 +1,9 @@
 """Accepts an offer of an Archive on another server: stores its items, and makes them Originals.
 
-How far an item is can be read from its state here, at the taker, and from its state at the giver.
-Nothing else is stored: ``flask ibi accept`` reads the whole offer, and does for each item what
-comes next. An item of a move has four states, and there are three events:
+The *taker* is this Archive, which accepts the offer. The *giver* is the Archive that made it. The
+progress of an item is known from its state here and its state at the giver, and nothing else is
+stored: ``flask ibi accept`` reads the whole offer, and does for each item what comes next. An item
+that moves has four states, and there are three events:
 
 ========  =============  =================  ====================  =================  ==============
 state     here           at the giver       take                  switch             receive
@@ -24,10 +25,10 @@ complete.
 taker states, and stores the daily counts of accesses for the answer. *Receive* is one transaction
 here, after the answer "switched": the Copy becomes the Original, and gets the counts.
 
-There are never two Originals: the item becomes an Original here only after an answer that the giver
-sends after the commit in which its own item stopped to be one; and there it becomes an Original
-again only by a move back, in which the roles are exchanged. A switch that arrives late does
-nothing, because its version is an older one, or because the item has moved and come back.
+There are never two Originals. The giver first commits that its item is no Original any more, and
+then answers. Only after this answer, the item becomes an Original here. At the giver, it becomes an
+Original again only by a move back, in which the roles are exchanged. A switch request that arrives
+late does nothing, because its version is an older one, or because the item has moved and come back.
 
 Either side can be killed at any time: a transaction is done or not, so the item is in one of the
 four states, and the next ``accept`` finds which. A lost answer is repeated from the state of the
@@ -76,9 +77,9 @@ CHANGED = "the item has changed at the giver in the meantime; accept the offer a
 
 
 class Outcome(NamedTuple):
-    """The result of accepting an offer.
+    """How many items of an offer were accepted.
 
-    :param done: the number of items that are here as the offer says.
+    :param done: the number of items that are stored here as the offer says.
     :param refused: the number of items that were not taken.
     """
 
@@ -87,11 +88,11 @@ class Outcome(NamedTuple):
 
 
 class Acceptor:
-    """Accepts an offer.
+    """Accepts an offer of another Archive (the giver).
 
     :ivar offer: the description of the offer.
     :param context: the Archive that takes the items, without the session of a host.
-    :param on_progress: called with the number of items that are finished, and of all items.
+    :param on_progress: called with the number of finished items and the number of all items.
     :param on_refused: called with an identifier of each item that is not taken, and the reason.
     :raises OfferError: if the offer is for another Archive, or from an Archive of this database.
     """
@@ -124,7 +125,7 @@ class Acceptor:
                 )
 
     def run(self) -> Outcome:
-        """Accept the items of the offer.
+        """Accept the items of the offer, and return how many were taken and refused.
 
         :raises OfferError: if the offer cannot be accepted, or not completely.
         :raises TransportError: if the giver cannot be reached. Accept the offer again later.
@@ -136,11 +137,11 @@ class Acceptor:
         return outcome
 
     def examine(self) -> Outcome:
-        """Report the items that could not be taken. What is stored for this is undone."""
+        """Try to take the items and report those that cannot be taken, but undo what is stored."""
         return self._go_through(self._rehearse)
 
     def _go_through(self, handle: Callable[[Sequence[OfferedRecord]], None]) -> Outcome:
-        """Call a function with each page of items that can be read."""
+        """Call a function with each page of items; refuse the items that cannot be read."""
         last, count, total = 0, 0, self.offer.items
         while last < total and (items := self.client.read_page(last, total)):
             for item in items:
@@ -172,7 +173,7 @@ class Acceptor:
         self._refuse_items(items, page.refused)
 
     def _accept(self, items: Sequence[OfferedRecord]) -> None:
-        """Store items with their files, and ask the giver to switch them."""
+        """Take a page of items: store them with their files, and ask the giver to switch them."""
         with self.context.reading() as store:
             page = Page(store, self.offer.giver, items)
             present = store.get_contents_of(page.ids.values())
@@ -196,9 +197,11 @@ class Acceptor:
         contents: Mapping[int, Contents],
         refused: dict[int, str],
     ) -> Sequence[OfferedRecord]:
-        """Store items whose files are complete, and return those that are stored.
+        """Store items whose files are complete, and return those that are now stored.
 
-        :param refused: the reasons of items that cannot be stored are added.
+        :param contents: the contents of the stored files, by the numbers of the items.
+        :param refused: the reason for each item that cannot be stored, by its number; this method
+            adds reasons.
         """
         with self.context.transaction() as store:
             store.lock_relations(limited=False)
@@ -212,9 +215,10 @@ class Acceptor:
         return page.stored
 
     def _move(self, items: Sequence[OfferedRecord], refused: dict[int, str]) -> None:
-        """Ask the giver to switch stored items, and make them Originals.
+        """Ask the giver to switch stored items, and make the switched items Originals.
 
-        :param refused: the reasons of items that do not become Originals are added.
+        :param refused: the reason for each item that does not become an Original, by its number;
+            this method adds reasons.
         """
         answers = self.client.switch([StoredVersion(item.number, item.version) for item in items])
         with self.context.transaction() as store:
@@ -232,13 +236,14 @@ class Acceptor:
     # --- files -----------------------------------------------------------------------------------
 
     def _take_files(self, item: OfferedRecord, present: Contents) -> Contents:
-        """Return the contents of the stored files of an item, after all are complete.
+        """Fetch the missing files of an item from the giver (the Archive that offers it).
 
-        A file is received unless the same item already has it here. That another item has a file
-        with this checksum is not enough: a giver that knows the checksum could get at the file.
+        A file is fetched even if *another* item here has the same checksum: otherwise a giver that
+        knows only the checksum of a private file would get that file.
 
         :param present: the contents of the files that the item has here.
-        :raises StorageError: if a file cannot be taken.
+        :returns: the contents of all files of the item, by path.
+        :raises StorageError: if a file cannot be fetched.
         """
         contents = list_contents(item)
         for path, content in contents.items():
@@ -267,18 +272,18 @@ class Acceptor:
 
 
 class _Undone(Exception):
-    """Raised to undo a transaction."""
+    """Raised and caught to roll back the transaction of a dry run."""
 
 
 def count_free_bytes(store: FileStore) -> int:
-    """Return the number of bytes that new files may occupy on the disk of the stored files."""
+    """Return how many bytes of new files still fit on the disk of the stored files."""
     path = store.folder.absolute()
     existing = next(path for path in (path, *path.parents) if path.exists())
     return max(shutil.disk_usage(existing).free - RESERVE, 0)
 
 
 def list_contents(item: OfferedRecord) -> dict[str, Content]:
-    """Return the contents of the stored files of an offered item, as the giver states them."""
+    """Return the checksums and sizes that the giver states for the stored files, by path."""
     return {
         file.path: Content(str(file.sha256), item.sizes[file.path])
         for file in item.record.files
@@ -290,14 +295,14 @@ def list_contents(item: OfferedRecord) -> dict[str, Content]:
 
 
 class Page:
-    """Items of an offer, sorted by what comes next for them.
+    """A page of items of an offer, sorted by what must be done with them.
 
     :param store: the items of this Archive.
     :param giver: the service IBI of the Archive that makes the offer.
-    :ivar ids: the row IDs of the items that are here, by their numbers.
+    :ivar ids: the row IDs of the items that are here, by their numbers in the offer.
     :ivar new: the items to be stored.
     :ivar stored: the items that are stored in the offered version.
-    :ivar refused: for the number of each item that cannot be taken, the reason.
+    :ivar refused: the reason for each item that cannot be taken, by its number in the offer.
     """
 
     def __init__(self, store: ItemStore, giver: str, items: Sequence[OfferedRecord]) -> None:
@@ -341,7 +346,7 @@ class Page:
     def _refuse_relations(self) -> None:
         """Refuse items that would change the relations of items that did not come from the giver.
 
-        Those items may be related to an offered item only if they are related already.
+        An offered item may only be related to such an item if the two are related already.
         """
         related = {
             item.number: {item.record.next_edition or "", *item.record.translations.values()}
@@ -368,7 +373,7 @@ class Page:
         self.new = [item for item in self.new if item.number not in self.refused]
 
     def write(self, contents: Mapping[int, Contents], now: datetime) -> None:
-        """Store the new items as Copies; those that cannot be stored are refused.
+        """Store the new items as Copies. Refuse those that cannot be stored.
 
         :param contents: the contents of the stored files, by the numbers of the items.
         """
@@ -386,7 +391,7 @@ class Page:
 
 
 def explain_ours(view: ItemView) -> str:
-    """Return why an item of this Archive is not replaced."""
+    """Return the reason why an offered item must not replace an item of this Archive."""
     record = view.record
     ibi = record.identifiers[0]
     if view.is_service:
@@ -399,7 +404,7 @@ def explain_ours(view: ItemView) -> str:
 
 
 def copy_record(record: Record, giver: str) -> Record:
-    """Return the record of the Copy of an offered item, or the tombstone of a removed item."""
+    """Return the record that an offered item gets here: that of a Copy, or of a tombstone."""
     if record.state == State.DELETED.value:
         tombstone = record.tombstone or Tombstone("removed")
         return replace(record, tombstone=replace(tombstone, original_archive=giver))
@@ -410,7 +415,7 @@ def copy_record(record: Record, giver: str) -> Record:
 
 
 class Receiver:
-    """Makes items the Originals, in the transaction of the caller.
+    """Makes stored Copies the Originals, in the transaction of the caller.
 
     :param giver: the service IBI of the Archive that had the Originals.
     :param own: this Archive.
@@ -429,9 +434,9 @@ class Receiver:
         self._received: dict[int, Record] = {}
 
     def receive(self, number: int, counts: Sequence[DailyCount]) -> str | None:
-        """Make an item the Original, and add the counts of accesses that have moved along.
+        """Make an item the Original, and add the counts of accesses that the giver has sent.
 
-        :returns: why the item cannot become the Original; None if it did.
+        :returns: None if this was done; otherwise the reason why it was not.
         """
         item_id, before = self._items[number]
         ibi = before.identifiers[0]
@@ -460,7 +465,7 @@ class Receiver:
         operations.note_signal(store, moved_here, after, giver=self._giver)
 
     def finish(self) -> None:
-        """Store where the items came from, and let Copies in this database name this Archive."""
+        """Store which Archive gave the items, and let Copies in this database name this Archive."""
         connection = self._store.connection
         statement = insert_or_update(connection, ReceivedItem.__table__)
         statement = statement.on_conflict_do_update(

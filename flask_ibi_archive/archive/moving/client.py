@@ -1,4 +1,4 @@
-"""Reads an offer at the server of the giver.
+"""Reads an offer from the server of the giver (the Archive that made the offer).
 
 The giver is not trusted: requests go through the guard for addresses, redirects are not followed,
 and every answer has a limit. The secret of the offer is only in the header Authorization, which no
@@ -38,7 +38,7 @@ BUSY = (429, 502, 503, 504)
 
 @dataclass(frozen=True, slots=True)
 class UnreadableItem:
-    """An item whose line is wrong. It is refused, and the others are taken.
+    """An item of an offer that cannot be parsed. It is refused; the other items are taken.
 
     :param name: an identifier, for the report; "" if there is none.
     """
@@ -49,7 +49,7 @@ class UnreadableItem:
 
 
 class OfferClient:
-    """An offer at the server of the giver.
+    """Sends requests about one offer to the giver.
 
     :ivar name: the address without the secret, for messages.
     :param taker_address: the host and port of this Archive, which the giver stores.
@@ -92,8 +92,11 @@ class OfferClient:
         return items
 
     def read_file(self, number: int, path: str, size: int, file: PartialFile) -> None:
-        """Write the rest of a file by Range requests, each of which continues the one before.
+        """Fetch the rest of a file, and write it.
 
+        If a connection breaks, another Range request continues where the file ends.
+
+        :param number: the number of the item in the offer.
         :param size: the size of the whole file in bytes.
         :raises StorageError: if the giver does not have the file any more.
         """
@@ -114,7 +117,10 @@ class OfferClient:
                 raise StorageError(f"the file ends after {file.size} bytes, instead of {size}")
 
     def switch(self, items: Sequence[messages.StoredVersion]) -> Sequence[messages.SwitchAnswer]:
-        """Ask the giver to switch items. If the answer is lost, the question is repeated."""
+        """Ask the giver to give up its Originals, and return its answers.
+
+        If the answer is lost, the question is repeated.
+        """
         request = messages.SwitchRequest(tuple(items), self._taker_address)
         body = json.dumps(messages.format_switch(request)).encode()
         response = self._send("/switch", body)
@@ -123,7 +129,7 @@ class OfferClient:
     # --- requests --------------------------------------------------------------------------------
 
     def _send(self, path: str, body: bytes | None = None) -> HttpResponse:
-        """Return a complete answer with the status 200."""
+        """Send a request, and return the answer if it is complete and has the status 200."""
         response = self._request(path, None, MAX_ANSWER, body)
         if response.status != 200:
             raise OfferError(self.name, _explain(response))
@@ -138,9 +144,9 @@ class OfferClient:
         limit: int,
         body: bytes | None = None,
     ) -> HttpResponse:
-        """Return the answer to a request, which is repeated if the answer is lost.
+        """Send a request, and return the answer. If no answer comes, repeat the request.
 
-        :param part: what takes the body of the answer.
+        :param part: writes the body of the answer to a file; None: the answer contains the body.
         """
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
         for seconds in (*WAITS, None):
@@ -172,8 +178,9 @@ class OfferClient:
             raise OfferError(self.name, f"sends an answer that is wrong: {reason}") from error
 
     def _parse_line(self, line: bytes) -> OfferedRecord | UnreadableItem:
-        """Return the item in a line.
+        """Parse a line that describes an item.
 
+        :returns: UnreadableItem if the line is wrong, but has a number.
         :raises OfferError: if the line does not even have a number.
         """
         try:
@@ -192,14 +199,14 @@ class OfferClient:
 
 
 class _Part:
-    """The rest of a file; it takes the blocks of an answer."""
+    """Writes the body of an answer to the end of a file."""
 
     def __init__(self, file: PartialFile) -> None:
         self._file = file
         self._begin = 0
 
     def begin(self) -> dict[str, str]:
-        """Note where the rest of the file begins, and return the headers of the request for it."""
+        """Note where the file ends now, and return the headers of a request for the rest."""
         self._begin = self._file.size
         return {"Range": f"bytes={self._begin}-", "Accept-Encoding": "identity"}
 
@@ -211,7 +218,7 @@ class _Part:
 
 
 def _explain(response: HttpResponse) -> str:
-    """Return what a refusal of the giver says, in words that follow the address of the offer."""
+    """Return the text of a refusal, to be written after the address of the offer."""
     status = response.status
     if 300 <= status < 400:
         return f"redirects (status {status}); ask the giver for the present address of the offer"

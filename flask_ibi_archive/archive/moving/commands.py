@@ -282,7 +282,7 @@ def _read_address(source: str | None) -> messages.OfferAddress:
 
 
 def _ask(name: str) -> str:
-    """Return what the user types without showing it."""
+    """Ask the user for a text that is not shown, and return it."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException(
             "there is no terminal for the address of the offer; write the address to standard "

@@ -1,10 +1,10 @@
-"""The offers of an Archive: they are made, listed and withdrawn, and their items are read.
+"""The offers of an Archive: makes, lists and withdraws them, and reads their items.
 
 The secret of an offer is a random text of 256 bits. It is shown once, and the database contains its
 SHA-256. A hash that is slow to compute is not needed, because nobody can guess 256 bits.
 
-An offer promises nothing: an item stays as it is, and can be in several offers. The first taker
-that asks for it gets it.
+An offer reserves nothing: an item stays as it is, and can be in several offers. The first taker
+(the other Archive) that asks for it gets it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Offer(Base):
 
 
 class OfferedItem(Base):
-    """An item of an offer."""
+    """A row for each item of an offer."""
 
     __tablename__ = "ibi_offered_item"
     __table_args__: Any = (
@@ -91,9 +91,9 @@ class OfferedItem(Base):
 
 
 class ReceivedItem(Base):
-    """An item that has moved here, and the Archive that gave it.
+    """A row for each item that has moved here, with the Archive that gave it.
 
-    Later offers of this Archive may relate their items to it.
+    Later offers of that Archive may relate their items to it.
     """
 
     __tablename__ = "ibi_received_item"
@@ -111,8 +111,8 @@ class StoredOffer(NamedTuple):
     :param leaves: the state of what remains here after a move; None: copies are offered.
     :param items: the number of items.
     :param moved: the number of items that have moved with this offer.
-    :param files: the number of the stored files of the items now.
-    :param bytes: their size.
+    :param files: the present number of stored files of the items.
+    :param bytes: the sum of the sizes of these files.
     """
 
     id: int
@@ -134,13 +134,13 @@ class StoredOffer(NamedTuple):
         return messages.COPY if self.leaves is None else messages.MOVE
 
     def find_end(self, now: datetime) -> str | None:
-        """Return why the offer is no longer open; None if it is open."""
+        """Return the reason why nothing more can be taken; None if the offer is open."""
         if self.withdrawn_at is not None:
             return "the offer was withdrawn"
         return None if now < self.expires_at else "the offer has expired"
 
     def get_status(self, now: datetime) -> str:
-        """Return the status: open, done, withdrawn or expired."""
+        """Return the status: "open", "done", "withdrawn" or "expired"."""
         if self.withdrawn_at is not None:
             return "withdrawn"
         if self.moved == self.items:
@@ -149,7 +149,10 @@ class StoredOffer(NamedTuple):
 
 
 def _count(column: Any, *conditions: Any) -> sa.ScalarSelect[int]:
-    """Return an expression with an aggregate of the items of an offer."""
+    """Return an SQL expression for a number or a sum over the items of an offer.
+
+    :param column: the aggregate.
+    """
     return (
         sa.select(sa.cast(sa.func.coalesce(column, 0), Key))
         .select_from(OfferedItem)
@@ -187,7 +190,7 @@ def _read_offer(store: ItemStore, public_id: str) -> StoredOffer | None:
 
 
 def find_offer(archive: HasContext, public_id: str, secret: str) -> StoredOffer | None:
-    """Return the offer with an id and a secret; None if there is none.
+    """Return the offer with an ID, if the secret is right; otherwise None.
 
     The same is computed whether the offer exists or not, so that the time of the answer does not
     tell which offers exist.
@@ -236,11 +239,11 @@ def withdraw_offer(archive: HasContext, public_id: str) -> None:
 
 
 def try_change(store: ItemStore, ibi: str, change: Callable[[], object]) -> str | None:
-    """Change an item in a savepoint.
+    """Call a function that changes an item, in a savepoint.
 
     :param ibi: an identifier of the item, for the message.
-    :returns: why the database or a rule refuses the change, which is then undone; None if it is
-        done.
+    :returns: None if the change is done; otherwise the reason why the database or a rule refuses
+        it. A refused change is undone.
     """
     notices = len(store.notices)
     try:
@@ -272,7 +275,7 @@ _CAN_BE_MOVED = sa.and_(
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of an offer.
+    """What an offer allows, to whom, and for how long.
 
     :param to: the service IBI of the Archive that may take the items.
     :param leaves: the state of what remains here after a move; None: copies are offered.
@@ -285,7 +288,7 @@ class Terms:
 
     @property
     def condition(self) -> sa.ColumnElement[bool]:
-        """The items that can be offered."""
+        """The SQL condition that an item can be offered."""
         return _CAN_BE_COPIED if self.leaves is None else _CAN_BE_MOVED
 
 
@@ -350,7 +353,10 @@ def make_offer(
 
 
 def _find_named(store: ItemStore, identifiers: Collection[str], terms: Terms) -> list[int]:
-    """Return the row IDs of the items with some identifiers, all of which must be offerable."""
+    """Return the row IDs of the items with the given identifiers.
+
+    :raises StorageError: if one of them cannot be offered.
+    """
     names = {canonicalize(text): text for text in identifiers}
     owners = store.find_owners(names)
     items: dict[int, str] = {}
@@ -369,7 +375,7 @@ def _find_named(store: ItemStore, identifiers: Collection[str], terms: Terms) ->
 
 
 def _explain(item: Any, terms: Terms) -> str:
-    """Return why an item can't be offered."""
+    """Return the reason why an item cannot be offered."""
     if item.is_service:
         return "it is the service of the Archive"
     if item.state == State.COPY.value:
@@ -382,7 +388,7 @@ def _explain(item: Any, terms: Terms) -> str:
 
 
 def _find_all(store: ItemStore, terms: Terms) -> tuple[list[int], int]:
-    """Return the row IDs of all items that can be offered, and the number of the others."""
+    """Return the row IDs of all items that can be offered, and the number of the other items."""
     rows = store.connection.execute(
         sa.select(Item.id, terms.condition).where(
             Item.archive_id == store.archive_id, ~Item.is_service
@@ -393,7 +399,7 @@ def _find_all(store: ItemStore, terms: Terms) -> tuple[list[int], int]:
 
 
 def _find_metadata_items(store: ItemStore, chosen: Collection[int], terms: Terms) -> list[int]:
-    """Return the row IDs of the metadata items that are offered together with other items."""
+    """Return the row IDs of the metadata items that must be offered with the chosen items."""
     described, staying = aliased(Item), aliased(Item)
     needed = (
         sa.select(ItemIdentifier.item_id)
@@ -416,7 +422,7 @@ def _find_metadata_items(store: ItemStore, chosen: Collection[int], terms: Terms
 
 
 def describe_offer(archive: HasContext, offer: StoredOffer) -> messages.OfferDescription:
-    """Return what an offer contains now."""
+    """Return the description of an offer, with the present numbers of items and files."""
     return messages.OfferDescription(
         offer=offer.public_id,
         kind=offer.kind,
@@ -433,8 +439,8 @@ def describe_offer(archive: HasContext, offer: StoredOffer) -> messages.OfferDes
 def _select_items(archive: HasContext, offer: StoredOffer, *columns: Any) -> sa.Select[Any]:
     """Return a statement that reads the items of an offer.
 
-    After the end of the offer, the statement reads only the items that have moved: the taker may
-    not know yet that they have moved.
+    After the end of the offer, the statement reads only the items that have moved: the taker (the
+    other Archive) may not know yet that they have moved.
     """
     statement = sa.select(*columns).select_from(OfferedItem).where(OfferedItem.offer_id == offer.id)
     has_ended = offer.find_end(archive.context.now()) is not None
@@ -442,10 +448,11 @@ def _select_items(archive: HasContext, offer: StoredOffer, *columns: Any) -> sa.
 
 
 def read_page(archive: HasContext, offer: StoredOffer, after: int) -> list[bytes]:
-    """Return the lines of the items that follow a number.
+    """Return the next items of an offer, each as a line.
 
     Items that this Archive does not have any more, and items that cannot be read, are left out.
 
+    :param after: the number of the item before the first one.
     :returns: lines of at most :data:`.MAX_ITEMS` items and :data:`.MAX_PAGE` bytes. The list is
         only empty if no items follow.
     """
@@ -472,13 +479,14 @@ def read_page(archive: HasContext, offer: StoredOffer, after: int) -> list[bytes
 
 
 def show_item(number: int, view: ItemView, other: str) -> messages.OfferedRecord | None:
-    """Return an item as an offer describes it; None if it cannot be taken.
+    """Return an item in the form in which the taker (the other Archive) reads it.
 
-    The record lists the translations of the item, also if another item is the head of the group.
-    What remains here of an item that has moved to the other Archive is shown as if it were the
+    The record lists the translations of the item, also if another item is the head of the group. A
+    Copy or tombstone that remains of an item that has moved to the taker is shown as if it were the
     Original.
 
-    :param other: the service IBI of the other Archive.
+    :param other: the service IBI of the taker.
+    :returns: None if the taker cannot take the item, because a third Archive has the Original.
     """
     record = view.record
     elsewhere = record.original_elsewhere

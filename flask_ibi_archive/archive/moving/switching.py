@@ -1,8 +1,8 @@
-"""Switches items of an offer: this Archive gives up its Originals, and confirms.
+"""Switches items of an offer: this Archive (the giver) gives up its Originals, and confirms.
 
 A switch is one transaction. It locks the offer, so that the offer is not withdrawn at the same
-time, then the items. An item that the taker has already gets the same answer again: the answer may
-have been lost, and the offer may have expired since.
+time, then the items. If the taker (the other Archive) asks again about an item that it already got,
+it gets the same answer: the first answer may have been lost, and the offer may have expired since.
 
 The address of the taker is stored in the same transaction. This host redirects readers to it while
 no resolver does.
@@ -37,9 +37,10 @@ from flask_ibi_archive.signals import moved_away
 def switch_items(
     archive: operations.HasContext, public_id: str, asked: messages.SwitchRequest
 ) -> list[SwitchAnswer]:
-    """Give up the Originals that the taker has stored.
+    """Give up those Originals that the taker (the other Archive) has stored as Copies.
 
-    :param public_id: the public id of the offer.
+    :param public_id: the public ID of the offer.
+    :param asked: the items, with the versions that the taker has stored.
     :returns: an answer for each of the items, in their order.
     """
     context = archive.context
@@ -52,7 +53,7 @@ def switch_items(
 
 
 class _Switch:
-    """A switch of items, in one transaction.
+    """Switches several items, in one transaction.
 
     :param offer: the offer, which is locked.
     """
@@ -65,7 +66,7 @@ class _Switch:
         self.end = offer.find_end(now) if offer.leaves else "only copies are offered"
 
     def answer(self, asked: Sequence[messages.StoredVersion]) -> list[SwitchAnswer]:
-        """Return the answers about items, in their order."""
+        """Switch items, and return an answer for each of them, in their order."""
         numbers = [item.number for item in asked]
         rows = {
             row.number: row
@@ -97,7 +98,7 @@ class _Switch:
         return list(answers.values())
 
     def _lock(self, items: Sequence[int]) -> Mapping[int, Mapping[int, int]]:
-        """Lock items, and return their Copies in this database; see :meth:`.find_copies`."""
+        """Lock items and their Copies, and return the Copies; see :meth:`.find_copies`."""
         store = self.store
         copies = store.find_copies(items)
         archives = {archive for of_item in copies.values() for archive in of_item.values()}
@@ -109,7 +110,7 @@ class _Switch:
         return store.find_copies(items)
 
     def _read_counts(self, items: Sequence[int]) -> dict[int, Any]:
-        """Return the counts that moved with items, also if they moved with another offer."""
+        """Return the counts that were sent when items moved, by row ID, also with other offers."""
         rows = self.store.connection.execute(
             sa.select(OfferedItem.item_id, OfferedItem.counts)
             .where(is_one_of(OfferedItem.item_id, items), OfferedItem.counts.is_not(None))
@@ -128,11 +129,12 @@ class _Switch:
         copies: Mapping[int, int],
         counts: Mapping[int, Any],
     ) -> SwitchAnswer:
-        """Return the answer about an item; switch the item if it is still here.
+        """Switch an item if it is still here, and return the answer to the taker.
 
-        :param row: its row in the offer.
-        :param copies: its Copies in this database.
-        :param counts: the counts that have moved before.
+        :param row: the row of the item in the offer.
+        :param view: the item.
+        :param copies: the Copies of the item in this database.
+        :param counts: the counts that were sent when items moved earlier, by row ID.
         """
         shown = offers.show_item(item.number, view, self.offer.taker)
         if shown is None:
@@ -158,7 +160,7 @@ class _Switch:
         return SwitchAnswer(item.number, "switched")
 
     def _give_up(self, item_id: int, record: Record, copies: Mapping[int, int]) -> None:
-        """Change an item that moves to the taker into what remains here: a Copy or a tombstone."""
+        """Replace an Original by what remains of it here: a Copy or a tombstone."""
         store, to = self.store, self.offer.taker
         keeps_copy = self.offer.leaves == State.COPY.value
         if record.state != State.DELETED.value or not record.transferable:

@@ -47,15 +47,16 @@ def answer_file(offer: str, number: int, path: str) -> Response:
 def answer_switch(offer: str) -> Response:
     """Answer a request for ``/ibi/offers/<offer>/switch``.
 
-    It is also answered after the offer has ended: the answer to an earlier request may be lost.
+    This also works after the end of the offer, because the answer to an earlier request may be
+    lost.
     """
     return _answer(offer, "POST", _switch, is_open=False)
 
 
 def _answer(public_id: str, method: str, answer: Answer, is_open: bool = True) -> Response:
-    """Answer a request with a function, or with a problem.
+    """Answer a request with the result of a function, or with a problem (an error).
 
-    :param method: the method that is allowed.
+    :param method: the HTTP method that is allowed.
     :param is_open: whether the offer must be open.
     """
 

@@ -29,7 +29,7 @@ def files(item: ItemView) -> ResponseReturnValue:
     """Show the list of the files of an item, as a page, as text or as JSON.
 
     Long lists are divided into several pages. Text and JSON contain the complete list. If the owner
-    of the item forbids the list, all forms say this.
+    of the item does not want the list to be shown, the answer says so.
     """
     access = check_access(item)
     if not access.is_allowed:
@@ -44,7 +44,7 @@ def files(item: ItemView) -> ResponseReturnValue:
 
 
 def _choose_form() -> str | None:
-    """Return the form of the list: the parameter ``format``, or what the client accepts.
+    """Return the format of the list: that of the parameter ``format``, or what the client accepts.
 
     :returns: None if the parameter has a wrong value.
     """
@@ -73,8 +73,8 @@ def _files_page(item: ItemView) -> Response:
 def _send_list(item: ItemView, form: str) -> Response:
     """Return the complete list of the files of an item as text or JSON.
 
-    If the list is not public, the text is a comment as in text/uri-list (RFC 2483, 5), and JSON
-    contains a message instead of files.
+    If the list is not public, say so instead: in text, as a comment (text/uri-list, RFC 2483, 5);
+    in JSON, as a message.
     """
     work = item_pages.describe_work(item)
     refusal = None
@@ -108,8 +108,8 @@ def _no_file_page(item: ItemView, title: str) -> Response:
 def file(item: ItemView, path: str) -> ResponseReturnValue:
     """Send a file of an item, or redirect to the server that has the file.
 
-    A persistent URL leads to the only file of an item. Therefore a program that accepts metadata,
-    and not the type of the file, is redirected to the metadata.
+    If the item has only one file, a persistent URL leads here. Therefore a program that accepts
+    metadata, and not the type of the file, is redirected to the metadata.
     """
     # Flask decodes the argument ``path`` as UTF-8, but a file name may have another encoding
     prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()

@@ -1,4 +1,4 @@
-"""The names of types, roles, relations and other words of descriptions, for readers.
+"""The names that readers see for types, roles, relations and other words in descriptions.
 
 The names are English messages, which the pages translate.
 """
@@ -89,9 +89,9 @@ def name_type(work: Work) -> str:
 
 
 def name_file_type(name: str) -> str:
-    """Return the type of a file for readers, such as ``PDF`` or ``Image (PNG)``.
+    """Return the type of a file as readers see it, such as ``PDF`` or ``Image (PNG)``.
 
-    :param name: the name of the file; the type is that of its extension.
+    :param name: the name of the file, whose extension tells the type.
     """
     media_type = find_media_type(name)
     if media_type == "text/plain":

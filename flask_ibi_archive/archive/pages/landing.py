@@ -57,9 +57,9 @@ ENVIRON_KEY = "ibi.shown"
 
 
 class Shown:
-    """An item as the user of the request sees it, with the values that parts of its page show.
+    """An item as the user of the request sees it, with the variables for its page.
 
-    Each value is computed when a part needs it for the first time.
+    Each variable is computed when a part of the page needs it for the first time.
     """
 
     def __init__(self, item: ItemView) -> None:
@@ -67,23 +67,23 @@ class Shown:
 
     @cached_property
     def readable(self) -> ItemView:
-        """The item without the files that the user may not read."""
+        """The item, without those files that the user may not read."""
         return select_readable_files(self.item)
 
     @cached_property
     def work(self) -> Work:
-        """The description of the readable item."""
+        """The description of the item, with those files that the user may read."""
         return item_pages.describe_work(self.readable)
 
     @cached_property
     def head(self) -> dict[str, Any]:
-        """The variables of the ``head`` element."""
+        """The template variables of the ``head`` element, by name."""
         work = structs.replace(self.work, files=self.work.files[:SHOWN_FILES])
         return describe_head(self.readable, work)
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """The variables of all parts of the page, except the numbers of accesses."""
+        """The template variables of all parts of the page, except the numbers of accesses."""
         item, readable, work = self.item, self.readable, self.work
         access = check_access(item)
         if readable.record.files:
@@ -117,9 +117,9 @@ class Shown:
 
 
 def list_citations(item: ItemView, work: Work) -> list[tuple[MetadataFormat, str]]:
-    """Return each format of reference managers, and the work in this format.
+    """Write a work in the formats of reference managers; return each format with its text.
 
-    A format that the host has replaced is left out if its function fails.
+    A format that the host has replaced is left out if the function of the host fails.
     """
     citations: list[tuple[MetadataFormat, str]] = []
     if not item.dublin_core:
@@ -132,7 +132,7 @@ def list_citations(item: ItemView, work: Work) -> list[tuple[MetadataFormat, str
 
 
 def find_access(item: ItemView, work: Work, access: AccessDecision) -> AccessRight:
-    """Return who may read the files; of an item without files, what its description states."""
+    """Return who may read the files; for an item without files, what its description says."""
     if work.access in ("embargoed", "restricted"):
         return work.access
     if item.record.files:
@@ -141,7 +141,10 @@ def find_access(item: ItemView, work: Work, access: AccessDecision) -> AccessRig
 
 
 def group_contributors(names: Sequence[Name]) -> list[tuple[str, list[Name]]]:
-    """Return the name of each role in the language of the page, and its contributors."""
+    """Group contributors by role: return the name of each role with the contributors in this role.
+
+    The names of roles are in the language of the page.
+    """
     groups: dict[str, list[Name]] = {}
     for name in names:
         label = gettext(labels.ROLES[name.role or "other"])
@@ -150,7 +153,7 @@ def group_contributors(names: Sequence[Name]) -> list[tuple[str, list[Name]]]:
 
 
 def sort_texts(texts: Sequence[Text]) -> list[Text]:
-    """Return texts in the order of the languages: that of the reader first."""
+    """Sort texts by language: those in the language of the reader come first."""
     language = page_language().partition("-")[0]
     return sorted(texts, key=lambda text: (text[1] or "").partition("-")[0] != language)
 
@@ -171,9 +174,9 @@ def landing(item: ItemView) -> ResponseReturnValue:
 
 
 def _add_item_links(response: Response, shown: Shown) -> Response:
-    """Add the typed links to a page of an item or to the answer to a program, and return it.
+    """Add typed links (the header Link) to the response for an item, and return the response.
 
-    A view of the page is counted. A browser names itself, and says if nobody sees the page yet.
+    Count a view of the page if the client is a browser that shows the page now.
     """
     agent, is_prefetch = request.headers.get("User-Agent"), "Sec-Purpose" in request.headers
     if request.method == "GET" and response.status_code == 200 and agent and not is_prefetch:
@@ -185,7 +188,7 @@ def _add_item_links(response: Response, shown: Shown) -> Response:
 
 
 def respond(item: str | Identified, response: Response) -> ResponseReturnValue:
-    """Return the response to a request for the page of an item; see ``IBIArchive.respond``."""
+    """Prepare the response of a host for the page of an item; see ``IBIArchive.respond``."""
     shown = _find_shown(item)
     if shown is None:
         return response
@@ -196,9 +199,9 @@ def respond(item: str | Identified, response: Response) -> ResponseReturnValue:
 
 
 def write_part(name: str, item: str | Identified) -> Markup:
-    """Return a part of the landing page, for a template of the host.
+    """Write a part of the landing page as HTML, for a template of the host.
 
-    Nothing is returned for a draft, and for a removed or hidden item.
+    The text is empty for a draft, and for a removed or hidden item.
 
     :param name: the name of the template of the part.
     """
@@ -222,7 +225,7 @@ TEMPLATE_FUNCTIONS = {
 
 
 def _find_shown(item: str | Identified) -> Shown | None:
-    """Return an item, which is read once in a request; None if it is a draft or not here."""
+    """Find an item, and keep it for the request; return None for a draft or an unknown item."""
     try:
         text = parse_identifier((item if isinstance(item, str) else item.ibi) or "").text
     except IdentifierError:  # an empty identifier is that of a draft

@@ -1,4 +1,8 @@
-"""The lists of public items: by year of publication, the newest, and the sitemap."""
+"""The lists of public items: by year of publication, the newest, and the sitemap.
+
+:class:`StoredLists` reads them from the tables of this package, :class:`HostLists` from the
+    catalogue of a host.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +56,7 @@ Part: TypeAlias = tuple[list[Work], int | None]
 
 
 class StoredLists:
-    """The lists of the items in the tables of this package. The newest item has the highest id."""
+    """Lists the items in the tables of this package. The newest item has the highest row ID."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -62,8 +66,8 @@ class StoredLists:
     def list_years(self) -> list[int]:
         """Return the years of publication, the newest first.
 
-        A recursive statement finds the next year with an index. The year of an item may be that of
-        its metadata item.
+        A recursive statement finds the next year with an index. If the description of an item is in
+        a metadata item, the year is that of the metadata item.
         """
         dated = and_(Item.archive_id == self._archive.served().id, describes(Item))
         first = select(func.max(Item.issued_year).label("value")).where(dated)
@@ -75,7 +79,11 @@ class StoredLists:
     def _read_steps(
         self, first: Select[Any], find_next: Callable[[ColumnElement[int]], Select[Any]]
     ) -> list[int]:
-        """Return the value of a statement, and of the statement for each value after it."""
+        """Run a recursive statement that goes from one value to the next; return all values.
+
+        :param first: the statement that selects the first value.
+        :param find_next: returns the statement that selects the value after another value.
+        """
         chain = first.cte(recursive=True)
         value = chain.c.value
         following = find_next(value).correlate(chain).scalar_subquery()
@@ -84,12 +92,15 @@ class StoredLists:
         return self._database.read(lambda connection: list(connection.scalars(statement)))
 
     def list_part(self, year: int | None, after: int | None, limit: int, search: str = "") -> Part:
-        """Return a part of the list of a year.
+        """Return a part of the list of a year, or of all items, the newest item first.
 
         :param year: the year of publication; None for the list of all items.
         :param after: the position after which the part begins; None: the beginning of the list.
         :param limit: the maximum number of items.
-        :param search: the words that the items of the list of all items contain; "": all items.
+        :param search: words that each listed item must contain; "": all items. Only for the list of
+            all items.
+        :returns: the descriptions of the items, and the position after which the list continues;
+            None at the end of the list.
         """
         is_after = [] if after is None else [Item.id < after]
         if year is None:
@@ -128,10 +139,10 @@ class StoredLists:
         return select(Item.id).where(*where).order_by(order.desc()).limit(limit)
 
     def list_sitemaps(self, size: int) -> list[int]:
-        """Return the numbers of the sitemaps that contain items.
+        """Return the numbers of the sitemaps that contain items, in ascending order.
 
-        The sitemap with the number n contains the ids from n * size to (n + 1) * size - 1. A
-        recursive statement finds the smallest id of each sitemap with an index.
+        The sitemap with the number n contains the row IDs from n * size to (n + 1) * size - 1. A
+        recursive statement finds the smallest ID of each sitemap with an index.
 
         :param size: the maximum number of items in a sitemap.
         """
@@ -145,7 +156,7 @@ class StoredLists:
         return [item_id // size for item_id in ids]
 
     def list_sitemap(self, number: int, size: int) -> list[tuple[str, datetime]]:
-        """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
+        """Return (URL of the landing page, timestamp) for each item in a sitemap."""
         statement = (
             select(Item.rep, Item.ibip, Item.timestamp)
             .where(self._is_listed, Item.id >= number * size, Item.id < (number + 1) * size)
@@ -156,7 +167,7 @@ class StoredLists:
 
 
 class HostLists:
-    """The lists of the items in the catalogue of a host."""
+    """Lists the items in the catalogue of a host."""
 
     def __init__(self, archive: Archive, records: RecordSource) -> None:
         self._archive = archive
@@ -170,7 +181,7 @@ class HostLists:
     def list_part(self, year: int | None, after: int | None, limit: int, search: str = "") -> Part:
         """Return a part of the list of a year; see :meth:`StoredLists.list_part`.
 
-        A position is the number of the items before it.
+        Here a position in the list is the number of items before it.
         """
         chosen = (
             record
@@ -189,11 +200,11 @@ class HostLists:
         return describe_host_item(self._archive, self._records.find_record, record)
 
     def list_sitemaps(self, size: int) -> list[int]:
-        """Return the numbers of the sitemaps that contain items."""
+        """Return the numbers of the sitemaps that contain items, in ascending order."""
         return list(range(-(-sum(1 for _ in self._public()) // size)))
 
     def list_sitemap(self, number: int, size: int) -> list[tuple[str, datetime]]:
-        """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
+        """Return (URL of the landing page, timestamp) for each item in a sitemap."""
         records = list(self._public())[number * size : (number + 1) * size]
         return [(self._archive.addresses.item(record), _find_time(record)) for record in records]
 
@@ -202,7 +213,10 @@ class HostLists:
 
 
 def open_lists(archive: Archive) -> StoredLists | HostLists:
-    """Return the lists of the items of an Archive; 404 if the host's catalogue has no list."""
+    """Return the object that lists the items of an Archive.
+
+    If the host's catalogue has no list, abort with status 404.
+    """
     records = archive.items.records
     if records is None:
         return StoredLists(archive)
@@ -218,7 +232,7 @@ def _find_time(record: Record) -> datetime:
 
 @answering
 def show_years() -> Response:
-    """Show the years of publication, and the newest items; or the items that a search finds."""
+    """Show the years of publication and the newest items, or the items that a search finds."""
     search = one_line(clean(read_query().get("q", "")))[:MAX_SEARCH]
     if search:
         return _show_part("found", "items", None, search)
@@ -242,8 +256,9 @@ def show_newest() -> Response:
 
 
 def _show_part(name: str, path: str, year: int | None, search: str = "") -> Response:
-    """Show a part of a list. The parameter ``page`` is the position after which it begins.
+    """Show a part of a list. It begins after the position in the parameter ``page``.
 
+    :param name: the name of the list in the template.
     :param path: the path of the list, after ``/ibi/``.
     """
     lists, place = open_lists(current_archive()), read_query().get("page")
@@ -274,7 +289,7 @@ def send_sitemap() -> Response:
 
 @answering
 def send_sitemap_part(number: int) -> Response:
-    """Send one of several sitemaps."""
+    """Send the sitemap with a number."""
     entries = open_lists(current_archive()).list_sitemap(number, SITEMAP_SIZE)
     if not entries:
         abort(404)

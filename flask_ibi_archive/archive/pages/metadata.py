@@ -1,4 +1,4 @@
-"""Defines the views of the metadata of an item, and what programs find at its landing page."""
+"""The views of the metadata of an item, and the links that programs find on its landing page."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from flask_ibi_archive.server.web.texts import gettext
 
 
 def find_formats(item: ItemView) -> dict[str, str | None]:
-    """Return the formats in which the metadata of an item have an address.
+    """Return the formats that have a URL of their own for this item.
 
-    :returns: the media type of each format by name; None if the media type is unknown.
+    :returns: the media type of each format, by the name of the format; None if it is unknown.
     """
     known: dict[str, str | None] = {
         format.name: format.media_type for format in requests.current_archive().formats
@@ -54,7 +54,7 @@ def find_formats(item: ItemView) -> dict[str, str | None]:
 
 
 def negotiate(item: ItemView) -> Response | None:
-    """Return the redirect to the metadata that the client prefers to a page.
+    """Redirect a client that prefers metadata to a page.
 
     :returns: None if the client prefers a page. If it accepts nothing that the Archive has, the
         response lists what it has (406).
@@ -73,7 +73,7 @@ def negotiate(item: ItemView) -> Response | None:
 
 
 def _list_forms(item: ItemView, formats: dict[str, str | None]) -> Response:
-    """Return the media types in which an item is available, and their addresses (406)."""
+    """Return a response (406) that lists the available media types of an item with their URLs."""
     addresses = requests.current_archive().addresses
     text = f"The item {item.ibi} is not available in the requested form. It is available as:\n"
     text += f"text/html {addresses.item(item)}\n"
@@ -83,7 +83,7 @@ def _list_forms(item: ItemView, formats: dict[str, str | None]) -> Response:
 
 
 def list_links(item: ItemView, work: Work) -> list[page_head.Link]:
-    """Return the typed links of the landing page of an item.
+    """Return the typed links that the landing page of an item has in its header Link.
 
     :param item: the item without the files that the reader may not see.
     """
@@ -94,7 +94,7 @@ def list_links(item: ItemView, work: Work) -> list[page_head.Link]:
 
 
 def add_part_links(response: Response, item: ItemView, relation: str) -> Response:
-    """Add the typed links of a file or of metadata of an item, and return the response.
+    """Add typed links to the response with a file or metadata of an item, and return it.
 
     :param relation: the relation to the landing page: ``collection`` or ``describes``.
     """
@@ -111,7 +111,7 @@ def add_links(response: Response, links: Iterable[page_head.Link]) -> Response:
 
 
 def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
-    """Return the variables for the ``head`` element of the landing page.
+    """Return the template variables for the ``head`` element of the landing page, by name.
 
     :param item: the item without the files that the reader may not see.
     """
@@ -149,10 +149,10 @@ def _find_pdf_url(item: ItemView) -> str | None:
 
 
 def share(response: Response, item: ItemView) -> Response:
-    """Let programs in browsers read a response from any site, and return the response (CORS).
+    """Allow scripts of all sites to read a response (CORS), and return the response.
 
-    What depends on the reader's network is not shared: another site that the reader visits could
-    read it. Browsers send no cookies with these requests.
+    If the response depends on the reader's network, do not allow it: another site that the reader
+    visits could read what only this network may read. Browsers send no cookies with these requests.
     """
     if item.record.access is None:
         responses.allow_origins(response)
@@ -163,8 +163,8 @@ def share(response: Response, item: ItemView) -> Response:
 def metadata(item: ItemView) -> ResponseReturnValue:
     """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
 
-    If the metadata are another item or on another server, the access rule of this item does not
-    apply to them.
+    If the metadata are another item or on another server, redirect there. The access rule of this
+    item does not apply to them.
     """
     choice = requests.read_query().get("choice") or None
     refusal = find_refusal(item)
@@ -194,7 +194,7 @@ def metadata(item: ItemView) -> ResponseReturnValue:
 
 
 def _metadata_page(item: ItemView) -> Response:
-    """Return the page of the metadata.
+    """Show the page of the metadata, or redirect to the landing page.
 
     If the network of the user or an embargo closes the files, the persistent URL of the item leads
     to this address. Then the user is redirected to the landing page, which states the reason, and
@@ -211,7 +211,7 @@ def _metadata_page(item: ItemView) -> Response:
 
 
 def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
-    """Return the metadata of an item in a format; an error page if the format can't be written."""
+    """Write the metadata of an item in a format; return an error page if this fails."""
     readable = select_readable_files(item)
     work = item_pages.describe_work(readable)
     try:
@@ -239,12 +239,12 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
 def _find_linked(
     item: ItemView, choice: str | None, format: MetadataFormat | None
 ) -> ResponseReturnValue | None:
-    """Return the redirect to the metadata of an item that are not written by this Archive.
+    """Redirect to metadata that this Archive does not write: in a metadata item, or at a URL.
 
-    The metadata may be a metadata item, or have a URL on another server.
-
-    :returns: None if there is no such URL. If it is the address of this item, the Archive writes
-        the metadata.
+    :param choice: the parameter ``choice`` of the request.
+    :param format: the format with this name, or None.
+    :returns: None if there are no such metadata, or if their URL is that of this item. Then the
+        Archive writes the metadata.
     """
     try:
         step = Step(StepKind.METADATA, choice)

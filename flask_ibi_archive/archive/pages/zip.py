@@ -1,4 +1,4 @@
-"""All files of an item as one ZIP file, which is written while it is sent."""
+"""Sends all files of an item as one ZIP file, which is written while it is sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_SIZE, MAX_FILES = 2 * 10**9, 1000
 
 @dataclass(frozen=True, slots=True)
 class ItemZip:
-    """All files of an item as one ZIP file.
+    """What a page says about the ZIP file with all files of an item.
 
     :param url: the address of the ZIP file; None if there are too many bytes or files for one.
     :param size: the sum of the sizes of the files in bytes.
@@ -34,7 +34,7 @@ class ItemZip:
 
 
 def offer_zip(item: ItemView) -> ItemZip | None:
-    """Return the ZIP file of an item; None if the Archive has fewer than two of its files.
+    """Return the ZIP file of an item; None if fewer than two of its files are stored here.
 
     :param item: the item without the files that the user may not read.
     """
@@ -48,7 +48,7 @@ def offer_zip(item: ItemView) -> ItemZip | None:
 
 
 def _list_stored(item: ItemView) -> list[FileRecord]:
-    """Return the files whose content is in the folder of the Archive."""
+    """Return those files of an item whose content is stored in this Archive."""
     return [file for file in item.record.files if file.source and file.path in item.sizes]
 
 

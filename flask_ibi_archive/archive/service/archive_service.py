@@ -1,6 +1,6 @@
-"""The Archive service, which answers the messages of resolvers ([R] 4, 6.2, 7).
+"""The Archive service: the view that answers the messages of resolvers ([R] 4, 6.2, 7).
 
-The service has an IBI. The address of the service is the host of the Archive with the IBI as path.
+The service has an IBI. The address of the service is the host of the Archive with this IBI as path.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Finds the items for a urlRequest, in the tables of this package or in a host's own catalogue.
 
-The first statement reads the requested item by its identifier. Each step of the relations that the
-request follows takes one more statement, for all items that the steps before lead to. Therefore the
-number of statements depends on the relations only, and not on the number of items.
+The first statement reads the requested item by its identifier. Then each step of the relations that
+the request follows takes one more statement, which reads the related items of all items found so
+far. Therefore the number of statements depends on the relations only, and not on the number of
+items.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ NAME_OF_ITEM = sa.func.coalesce(ITEM.c.rep, ITEM.c.ibip)
 
 @lru_cache(maxsize=64)
 def select_requested(paths: int) -> sa.Select[Any]:
-    """Return the statement that reads the requested item, by its identifier.
+    """Return a statement that reads the requested item by its identifier.
 
     The SQL parameters are archive_id, ibi, path_0, path_1 and so on. The result has one row for
     each file that was asked for.
@@ -82,17 +83,18 @@ def select_requested(paths: int) -> sa.Select[Any]:
 
 @lru_cache(maxsize=256)
 def select_related(paths: int, letters: frozenset[str], with_metadata: bool) -> sa.Select[Any]:
-    """Return the statement that reads the items to which one step leads from some items.
+    """Return a statement that reads the items to which one step of relations leads.
 
     The SQL parameters are archive_id, path_0, path_1 and so on, and a list of identifiers for each
     letter: u, next editions, which are read with all editions that follow them; t, items whose
-    translations are read; m, metadata items. An item of another Archive has a row in which only its
-    identifier is not NULL. An item that was transferred to another Archive has no state.
+    translations are read; m, metadata items. In the row of an item of another Archive, everything
+    but the identifier is NULL. An item that was transferred to another Archive has no state.
 
     :param paths: the number of possible paths of the requested file.
     :param letters: the letters of the step.
-    :param with_metadata: whether the metadata items of all these items are read with them. They are
-        always read for items whose files not everybody may read: some users get them instead.
+    :param with_metadata: whether the metadata items of all these items are read, too. Without this,
+        they are still read for items whose files not everybody may read: some users get the
+        metadata instead.
     """
     parts: list[sa.Select[Any]] = []
     groups: list[Any] = []
@@ -131,7 +133,7 @@ def select_related(paths: int, letters: frozenset[str], with_metadata: bool) -> 
 
 
 def _list_given(name: str) -> sa.Select[Any]:
-    """Select the identifiers in a list.
+    """Return a statement that selects the identifiers in an SQL parameter, which is a list.
 
     From the list itself, PostgreSQL expects a hundred rows. It would then plan the statement anew
     for each request.
@@ -140,9 +142,11 @@ def _list_given(name: str) -> sa.Select[Any]:
 
 
 def _follow(names: sa.CTE, column: str, is_limited: bool = False) -> sa.Select[Any]:
-    """Select the identifiers in a column of the items with some identifiers; otherwise NULL.
+    """Return a statement that selects what a column of some items contains, such as next_edition.
 
-    :param is_limited: whether only items count that have an access rule or an embargo.
+    :param names: the identifiers of the items. For an unknown identifier, the result is NULL.
+    :param is_limited: True: the result is also NULL for items without an access rule and an
+        embargo.
     """
     item = ITEM.alias()
     item_id = _find_by_name(names, NAME.c.item_id, NAME.c.text)
@@ -155,12 +159,13 @@ def _follow(names: sa.CTE, column: str, is_limited: bool = False) -> sa.Select[A
 
 
 def _find_by_name(names: sa.FromClause, column: Any, name: Any) -> sa.ScalarSelect[Any]:
-    """Return a column of the row that belongs to an identifier of this Archive; otherwise NULL.
+    """Return a subquery that finds, for each identifier, a column of its row; NULL without a row.
 
     A scalar subquery searches each row by its key. In a join, PostgreSQL may read all rows of the
     Archive, because it expects few of them.
 
     :param names: the table with the identifiers.
+    :param column: the column to return.
     :param name: the column that is equal to the identifier.
     """
     row = sa.select(column).where(
@@ -170,7 +175,7 @@ def _find_by_name(names: sa.FromClause, column: Any, name: Any) -> sa.ScalarSele
 
 
 def _join_files(items: Any, paths: int) -> Any:
-    """Join items with their target files and the requested files."""
+    """Return a join of items with two kinds of their files: target files and requested files."""
     requested = [sa.bindparam(f"path_{number}", type_=sa.Text) for number in range(paths)]
     is_needed = FILE.c.path.in_([ITEM.c.target_path, *requested])
     return items.outerjoin(FILE, sa.and_(FILE.c.item_id == ITEM.c.id, is_needed))
@@ -189,7 +194,7 @@ class StoredItem(CatalogueItem):
     """An item in the tables of this package.
 
     :ivar row: the columns of the item.
-    :param related: the items to which relations lead.
+    :param related: all items that were read for the request, where this item finds its relations.
     """
 
     def __init__(self, row: sa.Row[Any], related: RelatedItems, today: date) -> None:
@@ -236,7 +241,7 @@ class StoredItem(CatalogueItem):
 
 
 class RelatedItems:
-    """The requested item, and the items to which its relations lead, by their identifiers.
+    """All items that were read for a request, by their identifiers: the requested and related ones.
 
     A reference to an item of this Archive is the primary form of its identifier.
     """
@@ -249,13 +254,14 @@ class RelatedItems:
         self._groups: dict[str, dict[str, str]] = {}
 
     def get(self, ibi: str) -> CatalogueItem:
-        """Return an item. If no row of it was added, only the identifier is known."""
+        """Return the item with an identifier. If it was not read, only its identifier is known."""
         return self.items.get(ibi) or _name_elsewhere(ibi)
 
     def find_start(self, item: StoredItem, letter: str) -> str | None:
-        """Return the identifier from which :func:`select_related` begins a step from an item.
+        """Return the identifier that :func:`select_related` needs for a step from an item.
 
-        :returns: None if the item has no such reference, or if the metadata item was added.
+        :param letter: the letter of the step.
+        :returns: None if the item has no such reference, or if the metadata item was read already.
         """
         if letter == "u":
             next_edition: str | None = item.row.next_edition
@@ -266,12 +272,12 @@ class RelatedItems:
         return item.rep or item.ibip
 
     def list_members(self, ibi: str) -> dict[str, CatalogueItem]:
-        """Return the members of the group of an item, by language."""
+        """Return the members of the group of translations of an item, by language."""
         members = self._groups.get(self._heads.get(ibi, ""), {})
         return {language: self.get(member) for language, member in members.items()}
 
     def add(self, row: sa.Row[Any], today: date) -> None:
-        """Add the item of a row, with one of its files, and its place in a group."""
+        """Add the item in a row, or add the file or the translation in the row to this item."""
         name: str = row.name
         item = self.items.get(name)
         if item is None:
@@ -324,16 +330,16 @@ class StoredCatalogue:
     def _read(
         self, statement: sa.Select[Any], parameters: Mapping[str, Any], related: RelatedItems
     ) -> None:
-        """Add the items of a statement to the related items."""
+        """Run a statement, and add the items that it finds to the related items."""
         for row in self.connection.execute(statement, parameters).all():
             related.add(row, self.today)
 
     def _follow(
         self, requested: StoredItem, related: RelatedItems, parameters: dict[str, Any]
     ) -> None:
-        """Read the items to which the shapes of the scope lead, with one statement for each step.
+        """Read all related items that the request needs, with one statement for each step.
 
-        :param parameters: the SQL parameters of the Archive and the paths.
+        :param parameters: the SQL parameters for the Archive and for the paths.
         """
         scope, nothing = related.scope, frozenset[str]()
         steps = [(requested, letter, rest) for letter, rest in split_shapes(scope.shapes)]
@@ -365,11 +371,11 @@ class StoredCatalogue:
 
 
 class CannotList(StorageError):
-    """The catalogue of a host has no method that lists its items."""
+    """Raised if the catalogue of a host has no method that lists its items."""
 
 
 class ItemCatalogue:
-    """The items of an Archive. They are in the tables of this package, except in a subclass.
+    """The items of an Archive, in the tables of this package. A subclass reads those of a host.
 
     :param find_served: returns the Archive that the app serves.
     :param folder: the store that contains the files of the items.
@@ -377,7 +383,7 @@ class ItemCatalogue:
 
     @property
     def records(self) -> RecordSource | None:
-        """The items as records, if they are not in the tables of this package; otherwise None.
+        """The source of records, if the items are in the catalogue of a host; otherwise None.
 
         Lists for harvesters and crawlers are made from these records. For items in the tables of
         this package, the lists are made with SQL statements.
@@ -392,7 +398,7 @@ class ItemCatalogue:
         self._folder = folder
 
     def open(self, connection: Connection, today: date) -> Catalogue:
-        """Return the catalogue that answers urlRequests.
+        """Return the catalogue that answers urlRequests with a connection.
 
         :param today: the current day (UTC), on which embargoes depend.
         """
@@ -429,11 +435,11 @@ class ItemCatalogue:
     def find_by_alias(
         self, connection: Connection, aliases: Sequence[ForeignIdentifier]
     ) -> tuple[ForeignIdentifier, str] | None:
-        """Return the first of some aliases that an item has, and an identifier of this item.
+        """Return the first given alias that belongs to an item, with an identifier of that item.
 
         The aliases are identifiers of other systems and former addresses (the field ``same_as``).
 
-        :returns: None if no item has one of the aliases.
+        :returns: None if none of the aliases belongs to an item.
         """
         digests = [alias.digest for alias in aliases]
         holders = find_same_as_holders(connection, self.find_served().id, digests)
@@ -443,7 +449,7 @@ class ItemCatalogue:
         )
 
     def may_have_addresses(self) -> bool:
-        """Return whether an item may have a former address.
+        """Return whether any item may have a former address.
 
         :raises NotReady: if the database does not answer.
         """
@@ -452,14 +458,14 @@ class ItemCatalogue:
     def find_files(
         self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]
     ) -> Iterator[KeyedFile]:
-        """Yield the files of some items that have one of the paths or have a URL."""
+        """Yield those files of the given items that have one of the paths, or have a URL."""
         ids = [key for key in keys if isinstance(key, int)]
         if ids:
             yield from read.find_files(connection, ids, [*paths])
 
 
 class RecordSource(ItemCatalogue, ABC):
-    """Items that are not in the tables of this package. They are available as records."""
+    """A source of items that are not in the tables of this package, as records."""
 
     #: The name of the source, for messages.
     name: str
@@ -472,7 +478,7 @@ class RecordSource(ItemCatalogue, ABC):
     @property
     @abstractmethod
     def can_list_changes(self) -> bool:
-        """True if the source lists its changed items without reading all of them."""
+        """True if the source lists the changed items without reading all items."""
 
     @abstractmethod
     def find_record(self, ibi: str) -> Record | None:
@@ -482,4 +488,7 @@ class RecordSource(ItemCatalogue, ABC):
     def iterate_changes(
         self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
     ) -> Iterator[tuple[tuple[datetime, str], Record | None]]:
-        """Yield the positions and records of changed items; see :meth:`RecordCatalogue.changes`."""
+        """Yield the items that have changed; see :meth:`RecordCatalogue.changes`.
+
+        Each item is a pair: its position (timestamp and identifier), and its record or None.
+        """

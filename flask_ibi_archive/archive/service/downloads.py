@@ -107,7 +107,7 @@ def send_content(
 
 
 def client_accepts_version(etag: str, modified: datetime) -> bool:
-    """Return whether If-Match or If-Unmodified-Since allows this version of the file.
+    """Return whether If-Match and If-Unmodified-Since allow sending this version of the file.
 
     Source: RFC 9110, 13.1.1 and 13.1.4.
     """

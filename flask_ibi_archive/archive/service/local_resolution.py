@@ -1,10 +1,10 @@
 """Answers persistent URLs, foreign identifiers and former addresses on the host of an Archive.
 
-The reader is redirected to an item of the Archive, or to the resolver. The Archive is asked in the
-same process, without HTTP requests, and the result is the same as that of a resolver. A resolver in
-the same app uses this module, too.
+The reader is redirected to an item of the Archive, or to the resolver. This module asks the Archive
+in the same process, without HTTP requests, and comes to the same result as a resolver. A resolver
+in the same app uses this module, too.
 
-Another Archive may have more information about an item. In this case the outcome is
+Another Archive may know more about an item. In this case the outcome is
 :class:`NotHere`, and the resolver must resolve the URL.
 
 The aliases of an item (the field ``same_as``) lead to the item as its persistent URL does.
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NotHere:
-    """This Archive cannot resolve the persistent URL; only the resolver can.
+    """The outcome if this Archive cannot resolve a persistent URL, but the resolver may.
 
     :param is_known: True if this Archive has at least one of the requested items.
-    :param moved: the first of these whose Original is in another Archive, or None.
+    :param moved: the first requested item whose Original is in another Archive, or None.
     """
 
     is_known: bool
@@ -68,9 +68,10 @@ LocalOutcome = Redirect | NotHere | ItemView | Alert
 def resolve_locally(archive: Archive, requested: ResolutionRequest) -> LocalOutcome:
     """Resolve a persistent URL with the answers of one Archive.
 
-    :returns: a redirect; or NotHere; or an Original that was removed; or an alert. There is an
-        alert in three cases: the resolution returns to an earlier item, the resolution needs too
-        many rounds, or an item of this Archive does not have the requested part.
+    :returns: a redirect; or NotHere; or an Original that was removed; or an alert (an error for the
+        reader). There is an alert in three cases: the resolution returns to an earlier item, the
+        resolution needs too many rounds, or an item of this Archive does not have the requested
+        part.
     :raises NotReady: if the database does not respond.
     Source: [R] 6.2.
     """
@@ -120,6 +121,7 @@ def answer_question(
 ) -> Mapping[str, tuple[str, ...]]:
     """Return the pairs that a resolver would read from the HTTP response of the Archive.
 
+    :returns: the words of each pair, by the name of the pair.
     :raises NotReady: if the database does not respond.
     """
     request = question.create_request(client_addresses)
@@ -136,9 +138,9 @@ def answer_question(
 def create_local_acknowledgment(
     redirect: Redirect, requested: ResolutionRequest
 ) -> Acknowledgment | None:
-    """Return the acknowledgment that the Archive would read from the HTTP request of a resolver.
+    """Return the acknowledgment that a resolver would send for a redirect.
 
-    :returns: the acknowledgment; None if the answer that led to the redirect has no URL key.
+    :returns: None if the answer that led to the redirect has no URL key.
     """
     persistent_url = requested.persistent_url
     sent = redirect.create_acknowledgment(requested.client_addresses, persistent_url)
@@ -148,13 +150,13 @@ def create_local_acknowledgment(
 
 
 def _find_moved(archive: Archive, asked: Sequence[Identifier]) -> ItemView | None:
-    """Return the first of some items whose Original is in another Archive."""
+    """Return the first of the asked items whose Original is in another Archive; otherwise None."""
     items = (archive.get(ibi.text) for ibi in asked)
     return next((item for item in items if item and item.record.original_elsewhere), None)
 
 
 def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
-    """Return an item that was removed; None if the item exists or another Archive may have it."""
+    """Return an item if it was removed and no other Archive may have it; otherwise None."""
     item = archive.get(ibi.text)
     if item is None or item.record.state != State.DELETED or item.record.original_elsewhere:
         return None
@@ -169,8 +171,7 @@ def answer_unrouted() -> Response | None:
     """Answer a persistent URL or a former link for which the app has no route.
 
     If the app also has a resolver, the resolver answers persistent URLs. A message to the service
-    of another Archive looks like a persistent URL with a query. Such a message is not answered
-    here.
+    of another Archive looks like a persistent URL with a query. It is not answered here.
 
     :returns: None if this function does not answer the request.
     """
@@ -188,7 +189,7 @@ def answer_unrouted() -> Response | None:
 
 
 def answer_over_catch_all() -> Response | None:
-    """Answer a persistent URL or a former link for which the app only has a route for all paths.
+    """Answer a persistent URL or a former link if only a catch-all route of the app matches it.
 
     The pages of the app have precedence over former addresses at the same host.
 
@@ -198,9 +199,9 @@ def answer_over_catch_all() -> Response | None:
 
 
 def answer_own_item() -> Response | None:
-    """Answer a persistent URL of an item of this Archive, even if the app has a route for it.
+    """Answer the persistent URL of an item of this Archive, even if the app has a route for it.
 
-    :returns: None if the requested URL is another one, so that the app answers.
+    :returns: None if the app must answer, because the URL is another one.
     """
     if request.method not in ("GET", "HEAD") or requests.is_message():
         return None
@@ -218,9 +219,9 @@ def answer_own_item() -> Response | None:
 def resolve(requested: ResolutionRequest) -> Response | None:
     """Answer a persistent URL without asking other Archives.
 
-    If this Archive has the item, the response redirects to the item. The access is counted in the
-    same way as an access that the resolver acknowledges. If this Archive does not have the item,
-    the response redirects to the resolver; if the item was moved, to where it is now.
+    If this Archive has the item, the response redirects to the item, and the access is counted as
+    if a resolver had acknowledged it. If this Archive does not have the item, the response
+    redirects to the resolver. If the item has moved, it redirects to where the item is now.
 
     :returns: None if the URL may be a page of the host.
     """
@@ -247,7 +248,7 @@ def resolve(requested: ResolutionRequest) -> Response | None:
 def _elsewhere_response(
     archive: Archive, outcome: NotHere, wanted: PersistentUrl, target: str
 ) -> Response | None:
-    """Return the redirect to the resolver, or to the Archive that has taken the item.
+    """Redirect to the resolver, or to the Archive to which the item has moved.
 
     A reader who was redirected before, and has come back, sees the tombstone. This ends loops.
 
@@ -274,7 +275,7 @@ def _elsewhere_response(
 def redirect_and_count(
     archive: Archive, redirect: Redirect, requested: ResolutionRequest
 ) -> Response:
-    """Return the redirect to an item of this Archive, and count the access.
+    """Redirect to an item of this Archive, and count the access.
 
     If the redirect leads back to the requested URL, the response is an alert about this loop.
     """
@@ -293,7 +294,7 @@ def redirect_and_count(
 def answer_former_link() -> Response | None:
     """Answer a foreign identifier or a former address, even if the app has a route for it.
 
-    The response is that to the persistent URL of the item.
+    The response is the same as for the persistent URL of the item.
 
     :returns: None if no item of this Archive has this alias.
     """
@@ -331,13 +332,13 @@ def answer_former_link() -> Response | None:
 
 
 def _find_resolve() -> hooks.Resolve:
-    """Return what answers a persistent URL: the resolver if the app has one, or this module."""
+    """Return the function that answers persistent URLs: that of the app's resolver, or ours."""
     answer: hooks.Resolve = current_app.extensions.get(hooks.RESOLVE, resolve)
     return answer
 
 
 def _is_meant_link() -> bool:
-    """Return whether the app cannot have a page at the address."""
+    """Return whether the requested address is certainly not a page of the app."""
     host = normalize_host(requests.request_host())
     return (
         is_named(requests.request_target())
@@ -346,7 +347,7 @@ def _is_meant_link() -> bool:
 
 
 def _is_for_resolver() -> bool:
-    """Return whether the resolver of the same app answers, since the URL is a persistent URL."""
+    """Return whether the URL is a persistent URL that a resolver in the same app answers."""
     if RESOLVER_EXTENSION not in current_app.extensions:
         return False
     target = requests.request_target()
@@ -357,9 +358,10 @@ def _is_for_resolver() -> bool:
 
 
 class OwnArchive:
-    """The Archive of an app that may also have a resolver. The resolver asks it without HTTP.
+    """The Archive of this app, for a resolver in the same app, which asks it without HTTP.
 
-    The object is in ``app.extensions``, so that both can be added to an app in any order.
+    The object is in ``app.extensions``, so that Archive and resolver can be added to an app in any
+    order.
     """
 
     def __init__(self, archive: Archive) -> None:
@@ -375,14 +377,15 @@ class OwnArchive:
     def answer(
         self, question: Question, client_addresses: tuple[str, ...]
     ) -> Mapping[str, tuple[str, ...]]:
-        """Return the pairs that the resolver would read from the response of the Archive.
+        """Return the pairs that a resolver would read from the HTTP response of the Archive.
 
+        :returns: the words of each pair, by the name of the pair.
         :raises NotReady: if the database does not respond.
         """
         return answer_question(self._archive, question, client_addresses)
 
     def resolve(self, requested: ResolutionRequest) -> Response | None:
-        """Return a redirect to an item of the Archive, even if no resolver includes the Archive.
+        """Redirect to an item of the Archive, even if no resolver includes the Archive.
 
         :returns: None if the resolver must ask all included Archives.
         """
@@ -404,7 +407,7 @@ class OwnArchive:
 
 
 def _removed_response(archive: Archive, item: ItemView, target: str) -> Response:
-    """Return the page of a removed item for browsers, or a list of pairs for programs."""
+    """Answer for a removed item: browsers get the tombstone page, programs a list of pairs."""
     if requests.prefers_page():
         response = tombstone(item)
         response.headers["Vary"] = alerts.VARY
@@ -420,7 +423,7 @@ def _removed_response(archive: Archive, item: ItemView, target: str) -> Response
 
 
 def count_after_response(response: Response, take: Callable[[], object]) -> None:
-    """Count an access after the response is sent; the reader does not wait for the counting."""
+    """Count an access after the response was sent, so that the reader does not wait."""
     app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
 
     def count() -> None:

@@ -23,7 +23,7 @@ from flask_ibi_archive.server.web.responses import RETRY_AFTER, summarise_error
 
 
 class Problem(Exception):
-    """A request that cannot be answered.
+    """An error that is sent to a program instead of an answer.
 
     :param status: the HTTP status.
     :param detail: what is wrong, and what would be right.
@@ -40,7 +40,7 @@ class Problem(Exception):
         self.headers = {name.replace("_", "-"): str(value) for name, value in headers.items()}
 
     def answer(self) -> Response:
-        """Return the response."""
+        """Return the problem as an HTTP response."""
         members: dict[str, Any] = {
             "type": "about:blank",
             "title": HTTP_STATUS_CODES[self.status],
@@ -56,8 +56,9 @@ class Problem(Exception):
 
 
 def answer_program(methods: Mapping[str, Callable[[], Response]], unknown: str) -> Response:
-    """Answer a request of a program with the function of its method, or with a problem.
+    """Answer a request of a program with the function for its HTTP method, or with a problem.
 
+    :param methods: the functions, by HTTP method.
     :param unknown: the text for an item that the Archive does not have.
     """
     method = "GET" if request.method == "HEAD" else request.method
@@ -82,7 +83,7 @@ def read_bearer() -> str:
 
 
 def _explain(error: IBIError, unknown: str) -> Problem:
-    """Return the problem for an error of an operation."""
+    """Convert an error of an operation to a problem."""
     if isinstance(error, NotReady | ConfigError | MintingError):
         current_app.logger.error("a program can't be answered: %s", error)
         detail = (
@@ -99,7 +100,7 @@ def _explain(error: IBIError, unknown: str) -> Problem:
 
 
 def finish(response: Response) -> Response:
-    """Set the headers of an answer to a program, and return the answer."""
+    """Set the headers that each answer to a program has, and return the answer."""
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response

@@ -1,8 +1,8 @@
 """URL keys: they prove that the Archive has sent an answer ([R] 6.2; 7.2).
 
 When a resolver requests the URLs of an item, the answer of the Archive contains a new URL key. The
-acknowledgment of the resolver contains the same key. The key proves that the Archive has sent the
-answer to which the acknowledgment refers.
+acknowledgment of the resolver contains the same key. So the key proves that the acknowledgment
+refers to an answer of this Archive.
 
 A key has the form ``<POSIX time>-<digits>``. The POSIX time is the time when the key was issued.
 The digits are the decimal form of a number with these bytes:
