@@ -216,7 +216,7 @@ def test_a_draft_is_reserved_and_then_released_or_deposited(
         assert librarian.send("", reserve="1", note=note).status_code == 303
     [fog, thesis, unnamed] = archive.reservations()
     drafts = librarian.section("Drafts")
-    assert [one.ibip in drafts for one in (fog, thesis, unnamed)] == [True] * 3
+    assert {fog.ibip, thesis.ibip, unnamed.ibip} <= set(re.findall(r"\w+/\w+", drafts))
     assert "Thesis of Ana Silva" in drafts
     response = librarian.send("", release=fog.ibip, ibi_token="")
     assert response.status_code == 422
@@ -225,8 +225,8 @@ def test_a_draft_is_reserved_and_then_released_or_deposited(
     assert "already released" in librarian.send("", release=fog.ibip).text
     assert librarian.send(f"?new=book&draft={thesis.ibip}", title="Rain").status_code == 303
     assert archive.get(thesis.rep).title == "Rain"  # type: ignore[union-attr]
-    drafts = librarian.section("Drafts")
-    assert [one.ibip in drafts for one in (fog, thesis, unnamed)] == [False, False, True]
+    left = set(re.findall(r"\w+/\w+", librarian.section("Drafts")))
+    assert left & {fog.ibip, thesis.ibip, unnamed.ibip} == {unnamed.ibip}
 
 
 def test_the_number_of_statements_does_not_depend_on_the_number_of_items(
