@@ -1,1 +1,1 @@
-"""The pure core: identifiers, protocol, resolution and descriptions. It knows no framework."""
+"""The pure core: identifiers, protocol, resolution, records and claims, without any framework."""

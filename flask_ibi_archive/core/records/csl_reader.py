@@ -1,7 +1,7 @@
 """The reader of CSL-JSON, as Zotero, pandoc and the registries of DOIs write it.
 
-What a description cannot contain is kept as a note, or left out, with a warning. What is wrong in
-a description is found later, when the record is parsed.
+A value for which a description has no field is kept as a note, or left out, with a warning. Wrong
+values are not found here, but later, when the record is parsed.
 
 Source: https://github.com/citation-style-language/schema, csl-data.json of version 1.0.2;
 https://www.crossref.org/documentation/retrieve-metadata/content-negotiation/.
@@ -52,9 +52,9 @@ _NAMED = [
 
 
 def read_csl_json(text: str) -> WorksFile:
-    """Return the works of a CSL-JSON document: a list of items, or one item.
+    """Read the works in a CSL-JSON document, which is a list of items or one item.
 
-    :raises FieldError: if the text is no such document.
+    :raises FieldError: if the text is not such a document.
     """
     items = decode_json(json.loads, text)
     items = [items] if isinstance(items, dict) else items
@@ -92,7 +92,7 @@ def _read_custom(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _list(value: Any) -> list[Any]:
-    """Return a value of a registry as a list, without empty members."""
+    """Return a value as a list without empty members; registries write one value without a list."""
     return [one for one in (value if isinstance(value, list) else [value]) if one or one == 0]
 
 
@@ -126,7 +126,7 @@ def list_values(item: Mapping[str, Any]) -> Iterator[Value]:
 
 
 def _change(name: str, column: Column, text: object, value: str) -> Value:
-    """Return the value as which a text is read; with a warning if it does not say the same."""
+    """Return a value for a text, with a warning if the value differs from the text."""
     reason = _("{text} is read as {value}", text=quoted(text), value=value)
     return Value(name, column, value, "" if text == value else reason)
 
@@ -136,7 +136,7 @@ def _read_text(
 ) -> Iterator[Value]:
     """Yield the values of a text.
 
-    :param number: the number of the text, of which registries write several, from 0.
+    :param number: the position of the text, from 0, if registries write several texts.
     """
     match variable:
         case "language":
@@ -153,7 +153,7 @@ def _read_text(
 
 
 def _read_type(item: Mapping[str, Any]) -> Iterator[Value]:
-    """Yield the type, and the genre: that of a thesis states its type or its degree."""
+    """Yield the type, and the genre; the genre of a thesis is its type or its degree."""
     kind, genre = item.get("type") or "document", item.get("genre")  # pandoc writes "" for @misc
     known = _TYPES.get(kind) or model.find_type(kind) if isinstance(kind, str) else None
     if known is None:
@@ -191,7 +191,7 @@ _PERIOD = re.compile(r"/|–|\s-|(?<=[0-9]{4})-(?=[0-9]{4})")
 
 
 def _read_date(variable: str, field: str, date: Any) -> Value:
-    """Return a date. It is kept as a note if it has no year."""
+    """Return a date, as a note if it has no year."""
     stated = date if isinstance(date, dict) else {"raw": date}
     lists = [one for one in _list(stated.get("date-parts")) if isinstance(one, list)]
     parts = [str(part).strip() for part in (lists or [[]])[0] if part is not None]
@@ -212,7 +212,7 @@ def _read_date(variable: str, field: str, date: Any) -> Value:
 
 
 def _read_url(item: Mapping[str, Any], variable: str, column: Column, text: str) -> Iterator[Value]:
-    """Yield the address of the work, unless it is that of its DOI, or the persistent URL."""
+    """Yield the URL of the work, unless it is the URL of the DOI or the persistent URL."""
     name, doi = str(item.get("id") or ""), parsers.find_doi(text)
     is_own = match_identifier(name) is not None and text.endswith(f"/{name}")
     if is_own or (doi and str(item.get("DOI")).lower().endswith(doi.lower())):
@@ -230,7 +230,7 @@ def _read_url(item: Mapping[str, Any], variable: str, column: Column, text: str)
 
 
 def _read_language(variable: str, column: Column, text: str) -> Value:
-    """Return the language, of several ones the first that is known."""
+    """Return the language; if the text names several, the first one."""
     first, *others = re.split(r"\s*[;,/|]\s*|\s+(?:and|e|y)\s+", text)
     language = parsers.read_language(first)
     if language.partition("-")[0] not in LANGUAGES:

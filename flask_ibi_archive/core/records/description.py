@@ -1,4 +1,4 @@
-"""The description of a work: its classes, its JSON object, its types, and its Dublin Core.
+"""The bibliographic description of a work: the classes, the JSON object, and the Dublin Core.
 
 The JSON object is the field ``work`` of the metadata of a record. An error names the field, such as
 ``metadata.work.creators[0].orcid``.
@@ -75,7 +75,7 @@ CONTAINED = IN_JOURNALS | {WorkType.CHAPTER, WorkType.CONFERENCE_PAPER, WorkType
 
 
 def _read_types(table: str) -> dict[str, WorkType]:
-    """Return the types by the folded words of a table."""
+    """Return a dictionary from the folded words of a table to the types that they mean."""
     return {values.fold(word): WorkType(type) for word, type in values.list_words(table).items()}
 
 
@@ -87,8 +87,8 @@ _URI = re.compile(r"(?=(?:https?|info|urn):)\S*[/#:]([^/#:\s]+)[/#]?", re.IGNORE
 def find_type(text: str) -> WorkType | None:
     """Return the type that a value of dc:type means; None if the value is unknown.
 
-    A value may have an addition, as in ``Tese (Doutorado em Cardiologia)``, and it may be the URI
-    of a vocabulary, as in ``info:eu-repo/semantics/doctoralThesis``.
+    Words in parentheses may follow, as in ``Tese (Doutorado em Cardiologia)``. The value may also
+    be a URI of a vocabulary, such as ``info:eu-repo/semantics/doctoralThesis``.
     """
     uri = _URI.fullmatch(text.strip())
     main, _, addition = (uri[1] if uri else text).partition("(")
@@ -105,13 +105,13 @@ _DEGREES = _read_types("degrees")
 
 
 def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:
-    """Return the value of dc:type that says most, in words, and its type.
+    """Choose the most specific of several values of dc:type; return ``(words, type)``.
 
-    Often there are several values, such as ``Text`` and ``info:eu-repo/semantics/article``. Words
-    precede URIs that say as much, because readers cannot read a URI.
+    Often there are several values, such as ``Text`` and ``info:eu-repo/semantics/article``. Between
+    words and an equally specific URI, the words are chosen, because readers cannot read a URI.
 
-    :returns: the name of the type instead of a URI; None instead of the URI of an unknown type.
-        (None, OTHER) if there is no value.
+    :returns: the chosen value and its type. If the value is a URI, the name of the type replaces
+        it, or None if the type is unknown. (None, OTHER) if there is no value.
     """
     # specific types precede the type text, the type other, and unknown types
     ranks = {WorkType.TEXT: 1, WorkType.OTHER: 2, None: 3}
@@ -179,7 +179,11 @@ Issued = Parsed[IssuedDate, values.parse_issued]
 def _parse_short(
     kind: type[Any], parse_text: Callable[[str, Any], str]
 ) -> Callable[[str, Any], Any]:
-    """Return the parser of an object, instead of which its main field alone may be written."""
+    """Return a parser for an object, or for a text that is short for an object with one field.
+
+    :param kind: the class of the object. Its first field contains such a text.
+    :param parse_text: parses such a text.
+    """
 
     def parse(field: str, value: Any) -> Any:
         if isinstance(value, dict):
@@ -218,14 +222,14 @@ class Subject(Struct, frozen=True):
 
 
 class _TextObject(Struct, frozen=True):
-    """The JSON object of a :data:`Text`."""
+    """The object with a text and a language, as which JSON writes a :data:`Text`."""
 
     value: XmlText
     lang: LanguageTag | None = None
 
 
 def parse_text(field: str, value: Any) -> Text:
-    """Parse a text, or an object of a text and its language."""
+    """Parse a text, or an object that contains a text and the language of the text."""
     if not isinstance(value, dict):
         return values.parse_xml_text(field, value), None
     text = values.convert(field, value, _TextObject)
@@ -261,7 +265,7 @@ class Name(Struct, frozen=True):
         person whose name is not divided.
     :param given: the given names of a person, or None.
     :param orcid: the ORCID of a person, such as ``0000-0002-1825-0097``, or None.
-    :param kind: whether the name is that of a person; None if it is not stated.
+    :param kind: "person" or "organisation"; None if it is not stated.
     :param lattes: the number of the person's Curriculum Lattes, 16 digits, or None.
     :param ror: the identifier of an organisation as in :class:`Organisation`, or None.
     :param role: what a contributor did; None for a creator.
@@ -278,7 +282,7 @@ class Name(Struct, frozen=True):
 
     @property
     def is_person(self) -> bool:
-        """Whether the name is certainly that of a person."""
+        """Whether the name is certainly the name of a person."""
         return self.kind == "person" or self.given is not None or self.orcid is not None
 
     @property
@@ -293,18 +297,18 @@ class Name(Struct, frozen=True):
 
     @property
     def inverted(self) -> str:
-        """The name as in catalogues, such as ``Silva, Ana``."""
+        """The name as catalogues write it, such as ``Silva, Ana``."""
         return self.family if self.given is None else f"{self.family}, {self.given}"
 
     @property
     def parts(self) -> tuple[str, str, str]:
-        """The family name, the given names, and the suffix that follows them after a comma."""
+        """``(family, given, suffix)``; a missing part is "". The suffix is such as ``Jr.``."""
         given, _, suffix = (self.given or "").partition(", ")
         return self.family, given, suffix
 
     @property
     def direct(self) -> str:
-        """The name as in a text, such as ``Ana Silva`` or ``José Silva Jr.``."""
+        """The name as sentences contain it, such as ``Ana Silva`` or ``José Silva Jr.``."""
         family, given, suffix = self.parts
         return " ".join(filter(None, (given, family, suffix)))
 
@@ -372,7 +376,7 @@ parse_contributor: Callable[..., Name] = partial(parse_creator, kind=_Contributo
 
 
 def _read_name(field: str, text: str) -> Name:
-    """Return the name that a text states, which may contain an ORCID."""
+    """Parse the text of a name, which may contain an ORCID."""
     name = parse_name(text)
     if not any(map(str.isalnum, name.inverted)):
         raise wrong(field, text, _("is not a name such as Silva, Ana"))
@@ -568,9 +572,9 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
 
     :param titles: the titles; the first one is the title of the work.
     :param creators: the authors.
-    :param type_text: the type in the words of the description, or None. If it states a URI, the
-        name of the type.
-    :param publisher: the publisher, or None. It may begin with a place (``Place: Name``).
+    :param type_text: the type in the words of the author of the description. If the author stated a
+        URI, the name of the type. Otherwise None.
+    :param publisher: the publisher, or None. The text may begin with a place (``Place: Name``).
     :param place: the place of publication, or None.
     :param issued: the date of publication, or None.
     :param dates: other dates, by kind.
@@ -638,7 +642,7 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     def full_title(self) -> str:
         """The first title with its subtitle; "" if there is no title.
 
-        A title that ends in punctuation is followed by no colon.
+        A colon separates them, unless the title ends in punctuation.
         """
         title = self.titles[0].value if self.titles else ""
         subtitle = self.subtitle.value.lstrip(": ") if self.subtitle else ""
@@ -649,9 +653,9 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
 
     @property
     def imprint(self) -> tuple[str | None, str | None]:
-        """The place and the name of the publisher; each of them is None if it is unknown.
+        """``(place, name)`` of the publisher; each of them is None if it is unknown.
 
-        Catalogues write ``São José dos Campos: INPE`` in dc:publisher.
+        The place may be part of ``publisher``, as in ``São José dos Campos: INPE``.
         """
         place, _, name = (part.strip() for part in (self.publisher or "").partition(": "))
         return (self.place or place, name) if place and name else (self.place, self.publisher)
@@ -672,10 +676,10 @@ _PUNCTUATION = tuple(".:;?!…–—")
 
 
 def complete(description: Description) -> Description:
-    """Return a description with what the degree of a thesis says, unless it is stated.
+    """Fill missing fields of the description of a thesis from the degree of the thesis.
 
-    The day of the defence is the date, the institution is the publisher, and the degree gives the
-    type.
+    The date becomes the day of the defence, the publisher becomes the institution that grants the
+    degree, and the level of the degree determines the type.
     """
     degree, type = description.degree, description.type
     if degree is None:
@@ -726,7 +730,7 @@ def parse_description(field: str, value: Any) -> Description:
 
 
 def parse_work_fields(field: str, value: Any) -> Description:
-    """Parse a description that may have no title."""
+    """Parse a description as :func:`parse_description` does, but do not require a title."""
     stated = values.check_object(field, value, WORK_FIELDS)
     description = values.convert(field, stated, Description)
     if "type" not in stated:
@@ -796,12 +800,12 @@ def derive_dublin_core(description: Description) -> Mapping[str, tuple[Text, ...
 
 
 def _plain(texts: Iterable[str | None]) -> list[Text]:
-    """Return texts without a language; None is left out."""
+    """Return each text as a :data:`Text` whose language is unknown; None is left out."""
     return [(text, None) for text in texts if text is not None]
 
 
 def format_container(container: Container) -> str:
-    """Return the container as ``Revista X, São Paulo, v. 2, n. 1, p. 7-18``."""
+    """Return a text such as ``Revista X, São Paulo, v. 2, n. 1, p. 7-18``."""
     numbers = (("v.", container.volume), ("n.", container.number), ("p.", container.pages))
     parts = [f"{name} {number}" for name, number in numbers if number]
     return ", ".join(filter(None, (container.title, container.place, *parts)))

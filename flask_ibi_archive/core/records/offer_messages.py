@@ -1,10 +1,11 @@
 """The messages of an offer: an Archive gives items to an Archive on another server.
 
-The *giver* makes an offer of some items to the *taker*, and gives it the address of the offer. The
-taker reads the items page by page, then their files, and stores them as Copies. If the items move,
-it asks the giver to *switch* each item, and states the version that it stored: the giver gives up
-its Original, and confirms. Then the item of the taker becomes the Original. An answer that is lost
-is repeated, not decided again.
+The *giver*, the Archive that has the items, makes an offer to the *taker*, the other Archive. The
+administrator of the taker gets the address of the offer. The taker reads the items page by page,
+then the files, and stores all as Copies. If the items are to move, the taker asks the giver to
+*switch* each item, and names the version that the taker stored. The giver gives up the Original,
+and confirms this. Then the Copy of the taker becomes the Original. If an answer is lost, the giver
+sends the same answer again.
 
 The parsers raise FieldError. The texts of their errors never contain the secret of an offer.
 """
@@ -61,7 +62,7 @@ class OfferAddress:
 
     @property
     def public_id(self) -> str:
-        """The last part of the URL, which names the offer."""
+        """The last part of the URL: the public id of the offer."""
         return self.url.rpartition("/")[2]
 
     @property
@@ -71,7 +72,7 @@ class OfferAddress:
 
 
 def parse_address(text: str) -> OfferAddress:
-    """Return the address of an offer, with or without its secret."""
+    """Parse the address of an offer, with or without the secret."""
     found = _ADDRESS.fullmatch(text.strip())
     if found is None:
         example = f"https://host{PATH}/0123456789abcdef"
@@ -83,14 +84,14 @@ def parse_address(text: str) -> OfferAddress:
 
 
 def parse_secret(text: str) -> str:
-    """Check that a text has the form of the secret of an offer."""
+    """Check that a text may be the secret of an offer: 43 characters. Return the text."""
     if not _SECRET.fullmatch(text):
         raise FieldError("", "the secret of the offer is not complete; it has 43 characters")
     return text
 
 
 def hash_secret(secret: str) -> str:
-    """Return what the giver stores instead of the secret: its SHA-256 in hexadecimal digits."""
+    """Return the SHA-256 of a secret in hexadecimal digits; the giver stores only this hash."""
     return sha256(secret.encode()).hexdigest()
 
 
@@ -116,7 +117,8 @@ class OfferDescription(Struct, frozen=True):
 
     :param offer: the public id of the offer.
     :param kind: "move" or "copy".
-    :param leaves: the state of what remains at the giver after a move; None for copies.
+    :param leaves: the state of the item that remains at the giver after a move, Copy or Deleted;
+        None if ``kind`` is "copy".
     :param giver: the service IBI of the Archive that makes the offer.
     :param taker: the service IBI of the Archive that may take the items.
     :param bytes: the total size of the stored files.
@@ -167,8 +169,8 @@ class OfferedRecord(Struct, frozen=True):
     :param version: the version of the record; see :func:`compute_version`.
     :param record: the record at the giver: an Original, or a Deleted item.
     :param sizes: the sizes of the stored files in bytes, by their paths.
-    :param moved: whether the giver has given up the item to the taker; the record is then that of
-        what remains at the giver.
+    :param moved: whether the giver has already given up the Original to the taker. Then ``record``
+        is the record that remains at the giver.
     """
 
     number: Position
@@ -179,7 +181,10 @@ class OfferedRecord(Struct, frozen=True):
 
 
 def compute_version(record: Record) -> str:
-    """Return the SHA-256 of a record as canonical JSON, with the checksums of its files."""
+    """Return the version of a record: the SHA-256 of its canonical JSON.
+
+    The JSON contains the checksums of the files.
+    """
     value = format_record(record)
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -188,10 +193,10 @@ def compute_version(record: Record) -> str:
 def offer_record(
     number: int, record: Record, sizes: Mapping[str, int], moved: bool = False
 ) -> OfferedRecord:
-    """Return an item of an offer.
+    """Build an item of an offer.
 
-    :param record: the record at the giver. Its key, which belongs to the giver's host, and the
-        sources of its files are omitted.
+    :param record: the record at the giver. The result omits the field ``key``, which only the giver
+        understands, and the field ``source`` of each file.
     """
     files = tuple(replace(file, source=None) for file in record.files)
     record = replace(record, key=None, files=files)
@@ -199,15 +204,15 @@ def offer_record(
 
 
 def format_offered(offered: OfferedRecord) -> bytes:
-    """Return the line of an item, with the line end."""
+    """Return an item of an offer as one line of JSON in UTF-8, with the line end."""
     line = {**asdict(offered), "record": format_record(offered.record)}
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def parse_offered(line: bytes) -> OfferedRecord:
-    """Return the item in a line.
+    """Parse one line of an offer, and check that the version belongs to the record.
 
-    A line without its line end was cut off. The version must be that of the record.
+    A line without a line end is refused, because it was cut off.
     """
     if not line.endswith(b"\n"):
         raise FieldError("", "the line has no end: the answer was cut off")
@@ -236,14 +241,14 @@ Result = Literal["switched", "changed", "refused"]
 
 
 class StoredVersion(Struct, frozen=True):
-    """An item that the taker has stored, by its number in the offer, and its version."""
+    """An item that the taker has stored: the number of the item in the offer, and the version."""
 
     number: Position
     version: Version
 
 
 class DailyCount(NamedTuple):
-    """The accesses to an item on one day, to one content type."""
+    """How often the data (or the metadata) of an item were accessed on one day."""
 
     day: date
     content_type: str
@@ -253,7 +258,7 @@ class DailyCount(NamedTuple):
 
 
 def parse_counts(name: str, value: Any) -> tuple[DailyCount, ...]:
-    """Return the counts in a JSON value. Each day and content type appears once."""
+    """Parse the counts of accesses. Each pair of a day and a content type must appear only once."""
     if not isinstance(value, list):
         raise wrong(name, value, "is not a list")
     counts = tuple(_parse_count(f"{name}[{no}]", count) for no, count in enumerate(value))
@@ -274,15 +279,15 @@ def _parse_count(name: str, value: Any) -> DailyCount:
 
 
 def format_counts(counts: Iterable[DailyCount]) -> list[list[Any]]:
-    """Return counts as JSON."""
+    """Return counts as JSON: a list with the values of each count."""
     return [[count.day.isoformat(), *count[1:]] for count in counts]
 
 
 class SwitchAnswer(Struct, frozen=True):
     """The answer of the giver about one item.
 
-    :param reason: why the item was refused; None if it was not.
-    :param counts: the counts of accesses that move along with the item.
+    :param reason: why the item was refused; None if ``result`` is not "refused".
+    :param counts: the counts of accesses, which the taker takes over with the item.
     """
 
     number: Position
@@ -324,7 +329,7 @@ def format_switch(request: SwitchRequest) -> dict[str, Any]:
 
 
 def parse_switch(data: object) -> SwitchRequest:
-    """Return the request to switch items in a JSON object."""
+    """Parse the JSON object of a request to switch items."""
     request = values.convert("", data, SwitchRequest)
     items = request.items
     if not 1 <= len(items) <= MAX_ITEMS:
@@ -346,9 +351,9 @@ def format_answers(answers: Iterable[SwitchAnswer]) -> dict[str, Any]:
 
 
 def parse_answers(data: object, asked: Iterable[StoredVersion]) -> tuple[SwitchAnswer, ...]:
-    """Return the answers to a request to switch items.
+    """Parse the JSON object of the answer to a request to switch items.
 
-    :param asked: the items of the request; each must be answered, and no other.
+    :param asked: the items of the request. The object must contain exactly one answer for each.
     """
     answers = values.convert("", data, _Answers).items
     if [answer.number for answer in answers] != [item.number for item in asked]:

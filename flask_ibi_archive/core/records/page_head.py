@@ -1,4 +1,4 @@
-"""What a landing page tells programs: ``meta`` elements, and typed links (FAIR Signposting).
+"""The part of a landing page for programs: ``meta`` elements, and typed links (FAIR Signposting).
 
 Sources: Google Scholar's inclusion guidelines for webmasters ("Indexing guidelines");
 https://www.dublincore.org/specifications/dublin-core/dc-html/;
@@ -50,7 +50,7 @@ def list_meta_tags(work: Work, pdf_url: str | None = None) -> Iterator[MetaTag]:
 
 
 def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str, str | None]]:
-    """Yield the names, without ``citation_``, and the values in the order of the guidelines."""
+    """Yield ``(name, value)`` in the order of the guidelines; the name is without ``citation_``."""
     yield "title", work.title
     for author in work.creators:
         yield "author", author.inverted
@@ -114,7 +114,7 @@ _URL_CHARACTERS = "%:/?#[]@!$&'()*+,;=~"
 
 
 class Link(NamedTuple):
-    """A link from the resource that a response contains to another one.
+    """A link from a response (a page or a file) to another resource.
 
     :param relation: the relation type, such as ``describedby``.
     :param target: the URL of the other resource.
@@ -138,7 +138,7 @@ class Link(NamedTuple):
 def list_item_links(work: Work, metadata: Mapping[str, str | None]) -> Iterator[Link]:
     """Yield the links of a landing page. The most important links are first.
 
-    :param metadata: the addresses of the metadata, and their media types; None if unknown.
+    :param metadata: the media type of the metadata at each address; None if it is unknown.
     """
     yield Link("cite-as", work.url)
     yield Link("type", f"{_SCHEMA_ORG}AboutPage")
@@ -165,7 +165,7 @@ def list_part_links(relation: str, persistent_url: str, page_url: str) -> Iterat
 
 
 def format_link_header(links: Iterable[Link]) -> str:
-    """Return the value of a Link header, with as many links as fit."""
+    """Return the value of a Link header; links that would make it too long are left out."""
     chosen: list[str] = []
     size = MAX_HEADER
     for link in links:

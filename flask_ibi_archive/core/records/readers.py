@@ -1,4 +1,8 @@
-"""Readers of works without identifiers: tables and JSON Lines. That of CSL-JSON is separate."""
+"""Read works without identifiers from tables and from JSON Lines.
+
+A reader finds values (:class:`Value`) in a file, and :func:`build_entry` makes the JSON of a record
+from them. The module ``csl_reader`` reads CSL-JSON in the same way.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +28,25 @@ from flask_ibi_archive.errors import translatable as _
 
 
 class Column(NamedTuple):
-    """A column of a table: the name of its field, and the language of its texts, or None."""
+    """A column of a table: the name of the field, and the language of the texts or None."""
 
     field: str
     lang: str | None = None
 
 
 class WorkField(NamedTuple):
-    """What a field becomes in the JSON of a record.
+    """How the values of a field are written in the JSON of a record.
 
-    :param path: the path of the value; ``[]`` means that the value is added to a list, and ``[n]``
-        that the values of several fields belong together: the first funder and the first number of
-        a grant.
+    :param path: the path of the value. ``[]``: the value is added to a list. ``[n]``: values of
+        several fields with the same position are one object, such as the first funder and the
+        number of the first grant.
     :param words: the names of the field: the English one, and those in Portuguese and Spanish.
     :param is_list: whether a cell of a table may contain several values.
-    :param member: the member of an object that contains the value, if the value has a language or
-        ``extra``; or "".
+    :param member: the value becomes an object if it has a language or ``extra``; this is the name
+        of the member that contains the value. "" if it never becomes an object.
     :param extra: the other members of the object.
-    :param convert: reads the usual spellings of a value; raises ValueError.
+    :param convert: converts a usual spelling to that of records; may raise ValueError. None: the
+        value is not converted.
     """
 
     path: str
@@ -53,9 +58,9 @@ class WorkField(NamedTuple):
 
 
 def read_date(text: str, order: str = "") -> str:
-    """Return a date in ISO 8601, which a table may write as ``21/07/2009``; other texts stay.
+    """Convert a date such as ``21/07/2009`` to ISO 8601; return any other text unchanged.
 
-    :param order: the order of day and month if the date alone does not say it; see
+    :param order: the order of day and month, for dates such as ``03/04/2009``; see
         :func:`.values.find_date`.
     :raises ValueError: if the day and the month cannot be distinguished.
     """
@@ -72,7 +77,7 @@ def read_date(text: str, order: str = "") -> str:
 
 
 def read_file(text: str) -> dict[str, str]:
-    """Return the file at a path: its name in the item is that of the file."""
+    """Return the JSON object of a file on disk. In the item, the file has the same name."""
     return {"path": re.split(r"[/\\]", text)[-1], "source": text.replace("\\", "/")}
 
 
@@ -88,11 +93,12 @@ _CONVERT: Mapping[str, Callable[[str], Any]] = {
 
 
 def _read_field(name: str, path: str, *words: str) -> WorkField:
-    """Return the field of a column.
+    """Build a field from a row of the vocabulary of columns.
 
-    :param path: the path in a record. A dot at the beginning stands for ``metadata.work``, and an
-        asterisk says that a cell may contain several values. The other members of an object may
-        follow, as in ``.titles[].value kind=subtitle``.
+    :param path: the path in a record, such as ``.titles[].value kind=subtitle``. An asterisk at the
+        beginning means that a cell may contain several values; a dot stands for ``metadata.work.``;
+        after a space, a further member of the object may follow.
+    :param words: the names of the column in Portuguese and Spanish, and other names.
     """
     path, *extra = path.split(maxsplit=1)
     path, brackets, member = path.partition("[].")
@@ -118,10 +124,10 @@ _LANGUAGE = re.compile(r"[\[(]([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*)[\])]\s*\Z
 
 
 def find_column(name: str) -> Column | None:
-    """Return what a column with a name contains; None if the name is unknown.
+    """Find the field and the language of a column by its name; None if the name is unknown.
 
-    A language may follow in brackets, as in ``title[en]`` or ``Resumo (pt-BR)``. DSpace writes one
-    after the name of any field.
+    A name may end with a language, as in ``title[en]`` or ``Resumo (pt-BR)``. DSpace adds a
+    language to the name of any field; it is ignored if values of the field have no language.
     """
     if known := _BY_NAME.get(fold(name)):
         return Column(known[0])
@@ -147,11 +153,10 @@ class Entry:
 
     :param place: where the entry is in the file, for messages, such as ``row 7``.
     :param data: the JSON object of a record without identifiers.
-    :param key: the name of the entry in the file. The key of the entry is made from it, unless
-        ``data`` has a key.
-    :param errors: what is wrong with the entry; the fields have the names of the file.
-    :param warnings: what was changed or left out in the description, with such fields, too; the
-        entry is right nevertheless.
+    :param key: the name of the entry in the file. The key of the record is made from this name,
+        unless ``data`` contains a key.
+    :param errors: what is wrong with the entry. The errors call the fields as the file does.
+    :param warnings: what was changed or left out. They do not prevent the import of the entry.
     """
 
     place: str
@@ -176,17 +181,20 @@ class Value(NamedTuple):
 
 
 def leave_out(reason: str) -> str:
-    """Return a warning: what is wrong with a value that is left out."""
+    """Return the text of a warning that a value is left out.
+
+    :param reason: what is wrong with the value.
+    """
     return _("{reason}; it is left out", reason=reason)
 
 
 def omit(name: str, value: object, reason: str) -> Value:
-    """Return a value that is left out with a warning."""
+    """Leave out a value: return a :class:`Value` that contains only a warning."""
     return Value(name, _NOTES, None, leave_out(wrong("", value, reason).reason))
 
 
 def keep_as_note(name: str, text: str, reason: str) -> Value:
-    """Return a value that is kept as a note with a warning."""
+    """Keep a text as a note of the description, with a warning."""
     warning = _("{reason}; it is kept as a note", reason=reason)
     return Value(name, _NOTES, f"{name}: {text}", warning)
 
@@ -195,12 +203,12 @@ _NOTES = Column("notes")
 
 
 def digest(text: str) -> str:
-    """Return a short digest of a text, by which an entry without a name is found again."""
+    """Return a short hash of a text. It identifies an entry without a name at the next import."""
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
-    """Return the entry with some values.
+    """Build an entry from the values that a reader found.
 
     :param values: the values in the order of the file; empty ones are ignored.
     """
@@ -236,7 +244,10 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
 
 
 def _put_orcids_last(values: Iterable[Value]) -> list[Value]:
-    """Return the values with those of a column of ORCIDs after the authors, in the same order."""
+    """Move the values of a column of ORCIDs to the end, so that the authors precede them.
+
+    The order of the ORCIDs is kept. If there is not one ORCID for each author, all are left out.
+    """
     orcids, others = list[Value](), list[Value]()
     for value in values:
         (orcids if value.column.field == "orcid" else others).append(value)
@@ -254,9 +265,9 @@ def _put_orcids_last(values: Iterable[Value]) -> list[Value]:
 
 
 def _take_from_container(value: Value) -> Value:
-    """Return a value of a work that is in no journal, book or event.
+    """Change a value about a journal, book or event for a work that appeared in none of them.
 
-    The number of its pages is the extent of a thesis or a book.
+    A number of pages becomes the extent of the work. Any other such value becomes a note.
     """
     name, column, text, __ = value
     if not text or not FIELDS[column.field].path.startswith("metadata.work.container."):
@@ -271,7 +282,7 @@ _SEVERAL = re.compile(r"\s*[,;|]\s*|\s+(?=[0-9]{4}-[0-9]{3}[0-9Xx]|97[89])")
 
 
 def _divide(value: Value) -> Iterator[Value]:
-    """Yield the value; of several ISSNs or ISBNs the first one, and the others as related works."""
+    """Yield a value. Several ISSNs or ISBNs are divided; all but the first are related works."""
     name, column, text, __ = value
     parse = {"issn": parsers.parse_issn, "isbn": parsers.parse_isbn}.get(column.field)
     numbers = _SEVERAL.split(text.strip()) if parse and isinstance(text, str) else []
@@ -292,7 +303,7 @@ def _divide(value: Value) -> Iterator[Value]:
 
 
 def _complete(value: Any, described: WorkField, lang: str | None) -> Any:
-    """Return the value with its language and with what the field says, such as the role."""
+    """Add the language and the ``extra`` members of the field, such as a role, to a value."""
     extra = {**described.extra, **({} if lang is None else {"lang": lang})}
     if not extra:
         return value
@@ -300,7 +311,7 @@ def _complete(value: Any, described: WorkField, lang: str | None) -> Any:
 
 
 def _set(data: dict[str, Any], path: str, number: int, value: Any) -> Any:
-    """Set the value at a path of :class:`WorkField`, and return it, or the value that is there.
+    """Set the value at a path of a field, unless there is a value; return what is there now.
 
     :param number: the number of the object that contains the value, if the path has ``[n]``.
     """
@@ -321,7 +332,7 @@ def _set(data: dict[str, Any], path: str, number: int, value: Any) -> Any:
 
 
 def name_fields(columns: Iterable[tuple[str, Column]]) -> Mapping[str, str]:
-    """Return for the paths of a record the names of the fields in a file."""
+    """Return a dictionary from paths in a record to the names that these fields have in a file."""
     names: dict[str, list[str]] = {}
     for name, column in columns:
         path = re.sub(r"\[n?\]", "", FIELDS[column.field].path)
@@ -330,7 +341,11 @@ def name_fields(columns: Iterable[tuple[str, Column]]) -> Mapping[str, str]:
 
 
 def name_field(path: str | None, names: Mapping[str, str]) -> str | None:
-    """Return the name in the file of the field at the path of an error."""
+    """Return how the file calls the field of an error; the path itself if it has no name there.
+
+    :param path: the path of the field in the record.
+    :param names: the result of :func:`name_fields`.
+    """
     plain = re.sub(r"\[[0-9]+\]", "", path or "")
     while plain not in ("", "metadata.work"):
         # the object at a path may be made of several fields
@@ -343,15 +358,16 @@ def name_field(path: str | None, names: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class WorksFile:
-    """What a reader reads in a file.
+    """The content of a file, as a reader returns it.
 
     :param entries: the entries.
-    :param names: the names of the fields in the file, by the paths of records.
-    :param is_strict: whether each wrong value is an error; otherwise :func:`leave_out_wrong` leaves
-        out those that are secondary.
-    :param delimiter: what separates the cells of a table, in this file and in answers to it.
+    :param names: the names of the fields in the file; see :func:`name_fields`.
+    :param is_strict: whether each wrong value is an error. If False, :func:`leave_out_wrong` leaves
+        out wrong values that are not essential.
+    :param delimiter: the character between the cells of a table. A table that reports the result of
+        the import uses the same character.
     :param unknown: the columns of a table whose names are not known.
-    :param note: what the user should know about the file; or "".
+    :param note: a message for the user about the whole file; or "".
     """
 
     entries: Iterable[Entry]
@@ -363,10 +379,9 @@ class WorksFile:
 
 
 def leave_out_wrong(data: dict[str, Any]) -> Iterator[FieldError]:
-    """Remove the wrong values of a description that are secondary, and yield what is wrong.
+    """Remove the wrong values of a description that are not essential, and yield the warnings.
 
-    The title, the date and the identifiers of a work are not secondary, and all that is not in its
-    description neither.
+    Essential are the title and the date of a work, and everything outside of the description.
     """
     while True:
         try:
@@ -385,17 +400,17 @@ def leave_out_wrong(data: dict[str, Any]) -> Iterator[FieldError]:
 
 
 def _is_secondary(path: str, is_dated: bool = True) -> bool:
-    """Return whether a work can do without the value at a path of its record.
+    """Return whether the value at a path of a record is not essential.
 
-    :param is_dated: whether the work has a date of publication; otherwise a thesis needs that of
-        its defence.
+    :param is_dated: whether the work has a date of publication. If not, the date of the defence of
+        a thesis is essential.
     """
     found = re.match(r"metadata\.work\.(\w+)(\.defended)?", path)
     return bool(found and found[1] not in ("titles", "issued") and (is_dated or not found[2]))
 
 
 def _remove(data: Any, path: list[str]) -> None:
-    """Remove the value at a path; if it is missing, the object that should contain it."""
+    """Remove the value at a path. If there is none, remove the object that should contain it."""
     *parents, last = path
     inside = reduce(lambda outer, name: outer[int(name) if name.isdigit() else name], parents, data)
     if isinstance(inside, list):
@@ -408,7 +423,7 @@ def _remove(data: Any, path: list[str]) -> None:
 
 
 def read_json_lines(lines: Iterable[bytes]) -> WorksFile:
-    """Return the works of JSON Lines: records without identifiers."""
+    """Read works from JSON Lines: each line is a record without identifiers."""
     return WorksFile(_read_lines(lines), is_strict=True)
 
 
@@ -457,14 +472,16 @@ def read_csv(
     ignored: Collection[str] = (),
     dates: str = "",
 ) -> WorksFile:
-    """Return the works of a table.
+    """Read works from a table.
 
     :param lines: the lines of the file with their line ends. They are read twice.
-    :param columns: the fields of the columns whose names are not known, by the names of columns.
-    :param separator: what separates several values in a cell; in a cell with ``||``, it is that.
+    :param columns: the field of each column whose name is not a known name, by the name of the
+        column.
+    :param separator: the text between several values in a cell. In a cell that contains ``||``, the
+        separator is ``||``.
     :param ignored: the names of columns that are not read.
-    :param dates: the order of day and month in all columns: "dmy" or "mdy". Otherwise the other
-        rows of a column may tell the order.
+    :param dates: the order of day and month in all columns: "dmy" or "mdy". "": a column in which
+        some date has only one meaning shows the order.
     :raises FieldError: if the table has no row, or no column with titles.
     """
     columns = columns or {}
@@ -500,7 +517,10 @@ def read_csv(
 
 
 def _open(lines: Iterable[str], columns: Mapping[str, str]) -> tuple[str, Iterator[list[str]]]:
-    """Return the delimiter that gives the most known columns, and the rows of a table.
+    """Open a table; return ``(delimiter, rows)``.
+
+    The delimiter is stated in the first line (``sep=;``), or it is the one that gives the most
+    columns with known names.
 
     DSpace writes a backslash in front of a comma that separates no cells.
     """
@@ -523,7 +543,7 @@ def _open(lines: Iterable[str], columns: Mapping[str, str]) -> tuple[str, Iterat
 
 
 def _number(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str] | csv.Error]]:
-    """Yield the rows after the header with their numbers; an error for a row that is not CSV."""
+    """Yield ``(number, row)`` for each row after the header, from 2; an error for a wrong row."""
     for number in count(2):
         try:
             yield number, next(rows)
@@ -536,7 +556,7 @@ def _number(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str] | csv.Er
 def _find_orders(
     rows: Iterator[list[str]], columns: list[Column | None], stated: str
 ) -> dict[Column, str]:
-    """Return the order of day and month in each column in which a row leaves no doubt."""
+    """Return the order of day and month by column, for columns in which some date shows it."""
     found = defaultdict[Column, set[str]](set)
     for __, row in _number(rows):
         for column, cell in zip(columns, row if isinstance(row, list) else (), strict=False):
@@ -549,7 +569,7 @@ def _find_orders(
 def _find_columns(
     header: list[str], columns: Mapping[str, str], ignored: Collection[str]
 ) -> tuple[list[Column | None], list[FieldError]]:
-    """Return what each column contains (None: it is not read), and the errors of the header."""
+    """Return ``(columns, errors)`` of a header; a column that is not read is None."""
     names = ", ".join(map(quoted_name, header))
     errors = [
         FieldError(name, _("the table has no such column; its columns are {names}", names=names))
@@ -626,7 +646,7 @@ def _read_row(
 
 
 def _read_text(name: str, column: Column, text: str, order: str) -> Value:
-    """Return a value of a cell, with a warning if it is not certain what is meant."""
+    """Return a value of a cell, with a warning if the meaning is not certain."""
     if _DAMAGE.search(text):
         reason = _("{reason}; they are removed", reason=wrong("", text, _DAMAGED).reason)
         return Value(name, column, _DAMAGE.sub(" ", text), reason)

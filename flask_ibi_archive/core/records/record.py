@@ -7,8 +7,8 @@ that have their default value.
 A host application may create a record or a description with similar types: tuples instead of lists,
 a text instead of a list with one text, a pair of a text and its language, a date, the classes of a
 description, and None or an empty value instead of a missing field of a description. The functions
-``format_...`` convert these types. They copy other values unchanged, and :func:`parse_record` then
-refuses those that are wrong, and names the field.
+``format_...`` convert these types, and copy other values unchanged. If such a value is wrong,
+:func:`parse_record` refuses it later, with an error that names the field.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ _Elements = defstruct(
 class DublinCoreMetadata(Struct, frozen=True):
     """Metadata that this Archive stores.
 
-    :param elements: the Dublin Core. If there is a description, the Dublin Core is made from it.
+    :param elements: the Dublin Core. It is derived from ``work``, unless ``work`` is None.
     :param work: the description in the model of DataCite; None if Dublin Core alone is given.
     """
 
@@ -132,7 +132,7 @@ class DublinCoreMetadata(Struct, frozen=True):
 
 
 def describe_work(description: model.Description) -> DublinCoreMetadata:
-    """Return the metadata that state a description, with its Dublin Core."""
+    """Return metadata that consist of a description and of the Dublin Core derived from it."""
     return DublinCoreMetadata(model.derive_dublin_core(description), description)
 
 
@@ -203,7 +203,7 @@ class Tombstone(Struct, frozen=True):
     discard_description: bool = False
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two tombstones are stored alike."""
+        """Return whether two tombstones are equal, apart from ``discard_description``."""
         names = ("reason", "citation", "successor", "original_archive")
         return isinstance(other, Tombstone) and all(
             getattr(self, name) == getattr(other, name) for name in names
@@ -234,9 +234,9 @@ class Record(Struct, frozen=True):
 
     All identifiers are canonical. If ``timestamp`` is None, the current time is used. If
     ``target_file`` is None, the first file is the target file. ``embargo`` is the first day (UTC)
-    on which readers may read the files; None if there is no embargo. ``key`` says in the words of
-    the host where the item comes from, and is not public. ``same_as`` contains the identifiers of
-    the item in other systems, and the addresses at which it used to be. A host application that
+    on which readers may read the files; None if there is no embargo. ``key`` is the name of the
+    item in the host's own system, and is not public. ``same_as`` contains the identifiers of the
+    item in other systems, and the addresses at which it used to be. A host application that
     deposits an item may use similar types; :func:`format_record` converts them.
     """
 
@@ -272,15 +272,15 @@ class Record(Struct, frozen=True):
 
     @property
     def original_elsewhere(self) -> str | None:
-        """The other Archive that has the Original of a Copy or of a tombstone, by its service IBI.
+        """The service IBI of the other Archive that has the Original, or None.
 
-        None for an Original, and for a tombstone of an item that was removed here.
+        Only a Copy, a removed Copy and an item that was moved away have such an Archive.
         """
         return (self.tombstone or self).original_archive
 
     @property
     def target_path(self) -> str | None:
-        """The path of the target file, or None if the item has no files."""
+        """The path of the target file, by default the first file; None if there are no files."""
         return self.target_file or (self.files[0].path if self.files else None)
 
     @property
@@ -344,13 +344,14 @@ class ItemView(Struct, frozen=True):
         content, or None if no content is stored.
     :param is_service: True if the item is the service of the Archive.
     :param today: the current day (UTC), on which the embargo depends.
-    :param described_by: the metadata that the metadata item of the item contains, or None.
+    :param described_by: the metadata in the metadata item, if the metadata of the item are another
+        item; or None.
     :param metadata_language: the language of the metadata item.
     :param related: the editions and translations of the item, and the item that replaces it.
     :param sizes: the sizes of the stored files in bytes, by path.
     :param id: the id of the item in the tables of the package, or None.
-    :param head: an identifier of the first item of the group of translations, if it is another
-        item. Unlike the items of ``related``, it may have no language.
+    :param head: an identifier of the first item of the group of translations, if this is another
+        item. It is needed because ``related`` contains only translations that have a language.
     """
 
     record: Record
@@ -406,7 +407,7 @@ class ItemView(Struct, frozen=True):
 
     @property
     def embargo(self) -> date | None:
-        """The first day (UTC) on which readers may read the files; None if today is not earlier."""
+        """The first day (UTC) on which readers may read the files; None if it is not in the future."""
         return (
             self.record.embargo
             if catalogue_items.is_closed(self.record.embargo, self.today)
@@ -415,13 +416,13 @@ class ItemView(Struct, frozen=True):
 
     @property
     def stated_title(self) -> model.Text | None:
-        """The title in the Dublin Core of the item and the language of the title, or None."""
+        """``(title, language)`` from the Dublin Core of the item; None if it has no title."""
         found = next(iter(self.dublin_core.get("title", ())), None)
         return found and (to_plain(found[0]), found[1])
 
     @property
     def title(self) -> str:
-        """The title in the Dublin Core; otherwise the public target file; otherwise the IBI."""
+        """The title in the Dublin Core, else the path of a public target file, else the IBI."""
         if self.stated_title is not None:
             return self.stated_title[0]
         open_file = self.record.target_path if self.is_open else None
@@ -433,10 +434,7 @@ class ItemView(Struct, frozen=True):
         return next((other.ibi for other in self.related if other.is_original), None)
 
     def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
-        """Return the file with the first of the paths that exists in the item.
-
-        :returns: None if none of the paths exists in the item.
-        """
+        """Return the file at the first of the paths that exists in the item; None if none exists."""
         files = {file.path: file for file in self.record.files}
         return next((files[path] for path in paths if path in files), None)
 
@@ -477,7 +475,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def find_errors(line: str | bytes) -> list[FieldError]:
     """Return all errors of a line of JSON.
 
-    Contradictions between fields are only found if each field is correct.
+    Contradictions between fields are found only if each field alone is correct.
     """
     try:
         data = read_json(line)
@@ -491,7 +489,7 @@ def find_errors(line: str | bytes) -> list[FieldError]:
 def _find_errors(
     field: str, data: dict[str, Any], parse: Callable[[str, Any], object]
 ) -> Iterator[FieldError]:
-    """Yield the errors of an object: one for each field, and for each member of a list."""
+    """Yield the errors of an object: at most one for each field and for each member of a list."""
     for name, value in data.items():
         error = _find_error(field, {name: value}, parse)
         if error is None:
@@ -535,8 +533,9 @@ def read_json(line: str | bytes) -> Any:
 
 
 def decode_json(decode: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of a method of a JSON decoder.
+    """Call ``decode(*arguments)``, and convert the errors of the JSON decoder to FieldError.
 
+    :returns: the result of ``decode``.
     :raises FieldError: if the text is not JSON, or if it is nested too deeply for the decoder.
     """
     try:
@@ -554,9 +553,9 @@ def decode_json(decode: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def check_json(field: str, value: Any, depth: int = 0) -> None:
-    """Check that a JSON value can be stored, and be passed to recursive functions.
+    """Check that a JSON value can be stored, and is not nested too deeply for recursion.
 
-    :param field: the name of the field that has the value; "" for the whole.
+    :param field: the name of the field that contains the value; "" for a whole record.
     :raises FieldError: if a text contains half of a surrogate pair, or if the value is nested too
         deeply.
     """
@@ -633,7 +632,7 @@ def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[Fie
 
 
 def find_wrong_names(record: Record) -> Iterator[FieldError]:
-    """Yield why a claim can't state all names of an item. Nothing is cut in a claim.
+    """Yield an error for each reason why a claim cannot contain all names of an item.
 
     Source: federation CL-1.
     """
@@ -696,7 +695,7 @@ _DECODER = json.JSONDecoder(
 def format_record(record: Struct) -> dict[str, Any]:
     """Return a record, or a part of a record, as a JSON object.
 
-    If the JSON object is parsed, the result is an equal record.
+    Parsing the JSON object gives an equal record.
     """
     return format_fields(type(record), asdict(record))
 
@@ -793,7 +792,7 @@ def _format_value(value: Any) -> Any:
 
 @cache
 def _list_fields(kind: type[Struct]) -> dict[str, tuple[bool, Any, Any]]:
-    """Return each stored field by its name: whether it is a list, its default, and that as JSON."""
+    """Return ``(is_list, default, default as JSON)`` of each stored field, by its name."""
     listed = {}
     for info in fields(kind):
         default = info.default if info.default_factory is NODEFAULT else info.default_factory()
@@ -804,7 +803,11 @@ def _list_fields(kind: type[Struct]) -> dict[str, tuple[bool, Any, Any]]:
 
 
 def format_fields(kind: type[Struct], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return given fields of a record, or of a part of a record, as a JSON object."""
+    """Return some fields of a record as a JSON object; fields with their default are omitted.
+
+    :param kind: the class of the record, or of a part of a record.
+    :param given: the fields by name; unknown names are ignored.
+    """
     formatted = {}
     stored = _list_fields(kind)
     for name, value in given.items():
@@ -821,7 +824,7 @@ def format_fields(kind: type[Struct], given: Mapping[str, Any]) -> dict[str, Any
 
 
 def to_json(value: Any) -> Any:
-    """Return the value of a field of a record as JSON."""
+    """Convert the value of a field of a record to JSON; return unknown types unchanged."""
     if value is None or isinstance(value, str):  # most values
         return value
     if isinstance(value, DublinCoreMetadata):

@@ -38,7 +38,10 @@ _BREAK = ("\n", "\n")
 
 
 def _join(text: str, form: int) -> str:
-    """Return the text in one of the two forms of its parts; "" if nothing remains of it."""
+    """Return a text with markup as HTML (``form`` 0) or as plain text (1).
+
+    The result is "" for a text without markup, or if nothing but spaces remains.
+    """
     if "<" not in text and "&" not in text:
         return ""
     parts = _read(text)
@@ -49,7 +52,7 @@ def _join(text: str, form: int) -> str:
 
 
 def _read(text: str) -> list[tuple[str, str]]:
-    """Return the parts of a text, each as HTML and as plain text."""
+    """Divide a text into parts; return ``(HTML, plain text)`` for each part."""
     parts: list[tuple[str, str]] = []
     #: The tags without a counterpart so far, with the places of their parts; and their numbers.
     opened: list[tuple[str, int]] = []

@@ -1,8 +1,8 @@
 """The values of the fields of records: errors, conversion, and one parser for each kind of value.
 
-Each parser has the parameters *field*, the name that messages contain, and *value*. It returns the
-value that the database stores. If the value is wrong, it raises FieldError. The functions
-``find_...`` read free text, such as the elements of Dublin Core, and return None instead.
+Each parser has the parameters *field*, the name of the field for messages, and *value*. The parser
+returns the value that the database stores. If the value is wrong, the parser raises FieldError. The
+functions ``find_...`` read free text, such as the elements of Dublin Core, and return None instead.
 
 The fields of the structs of :mod:`.record`, :mod:`.description` and :mod:`.offer_messages` have a
 type such as ``Parsed[str, parse_url]``; :func:`convert` calls their parsers.
@@ -63,13 +63,13 @@ class FieldError(ValueError):
 
 
 def wrong(field: str, value: object, reason: str) -> FieldError:
-    """Return the error that a field has a wrong value. The message begins with the value."""
+    """Create the error for a wrong value of a field. The message is the value and the reason."""
     template = "{value} {reason}"
     return FieldError(field, _(template, value=quoted(value), reason=reason))
 
 
 def parse_with(field: str, parse: Callable[[str], Result], text: str) -> Result:
-    """Return the result of a function for a text; an error of the function names the field."""
+    """Return ``parse(text)``; a ValueError of ``parse`` becomes a FieldError of the field."""
     try:
         return parse(text)
     except ValueError as error:
@@ -77,19 +77,19 @@ def parse_with(field: str, parse: Callable[[str], Result], text: str) -> Result:
 
 
 def quoted(value: object) -> str:
-    """Return a short text of a value for a message. The text is one line of ASCII."""
+    """Return a value for a message: its repr in ASCII, cut off after 80 characters."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def quoted_name(name: object) -> str:
-    """Return the name of a field for a message. The name is short and on one line."""
+    """Return the name of a field for a message: printable, at most 80 characters."""
     name = str(name)
     return (name if name.isprintable() else ascii(name)[1:-1])[:80]
 
 
 def suggest(value: object, choices: Iterable[str]) -> str:
-    """Return a question for a message: whether the choice nearest to a wrong value was meant.
+    """Return the end of an error message, which asks if the most similar choice was meant.
 
     :returns: "" if no choice is similar.
     """
@@ -126,9 +126,9 @@ else:
 
 
 def convert(field: str, value: Any, kind: type[T]) -> T:
-    """Return a JSON object as a struct.
+    """Parse a JSON object into a struct.
 
-    :param field: the name of the field that has the value; "" for the whole.
+    :param field: the name of the field that contains the value; "" for a whole record.
     :raises FieldError: if a field is wrong, unknown or missing.
     """
     names = kind.__struct_encode_fields__
@@ -146,17 +146,17 @@ _NOT_IN_JSON = frozenset({tuple, set, frozenset})
 
 
 def or_none(parse: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    """Return the parser of a field whose value may be null."""
+    """Extend a parser so that it returns None for the value null."""
     return lambda field, value: None if value is None else parse(field, value)
 
 
 def convert_to(kind: type[T]) -> Callable[[str, Any], T]:
-    """Return the parser of a field whose value is an object."""
+    """Return a parser that converts a JSON object to a struct of a class."""
     return partial(convert, kind=kind)
 
 
 def check_object(field: str, value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Check that a value is a JSON object, all of whose fields have allowed names."""
+    """Check that a value is a JSON object with no other fields than the allowed names."""
     if not isinstance(value, dict):
         raise wrong(field, value, 'is not an object (write {"...": ...})')
     for name in value:
@@ -179,7 +179,7 @@ def _parse_value(kind: Any, value: Any) -> Any:
 
 
 def _explain(field: str, value: Any, error: msgspec.ValidationError) -> FieldError:
-    """Return an error of msgspec, such as ``Expected `array`, got `int` - at `$.files```."""
+    """Convert an error of msgspec, such as ``Expected `array`, got `int` - at `$.files```."""
     __, mark, path = str(error).rpartition(" - at `$")
     path = path.rstrip("`").removeprefix(".") if mark else ""
     if isinstance(error.__cause__, FieldError):
@@ -222,7 +222,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_characters(field: str, text: str) -> str:
-    """Check that a text consists of characters. JSON and Python also allow halves of them."""
+    """Check that a text contains no half of a surrogate pair, which JSON and Python allow."""
     if _SURROGATE.search(text):
         reason = _("the text contains half of a surrogate pair, which is not a character")
         raise FieldError(field, reason)
@@ -259,12 +259,12 @@ def fold(text: str) -> str:
 
 
 def list_words(table: str) -> dict[str, str]:
-    """Return the keys of a table of :data:`VOCABULARIES` by their words."""
+    """Return a dictionary from the words of a table of :data:`VOCABULARIES` to their keys."""
     return {word: key for key, words in VOCABULARIES[table].items() for word in words}
 
 
 def choose_by_word(table: str) -> Callable[[str], str]:
-    """Return a function that replaces the words of a table by their key; other texts stay."""
+    """Return a function that replaces a word of a table by its key, and keeps other texts."""
     known = {fold(word): key for word, key in list_words(table).items()}
     return lambda text: known.get(fold(text), text)
 
@@ -293,12 +293,12 @@ def parse_choice(field: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def choose(literal: Any) -> Callable[[str, Any], Any]:
-    """Return the parser of one of the words of a Literal type."""
+    """Return a parser that accepts only the words of a Literal type."""
     return partial(parse_choice, choices=get_args(literal))
 
 
 def parse_number(field: str, value: Any, least: int = 0) -> int:
-    """Check that a value is a whole number that all databases can store, and not too small."""
+    """Check that a value is a whole number from ``least`` to the largest that databases store."""
     if type(value) is not int or not least <= value <= MAX_NUMBER:
         raise wrong(field, value, f"is not a whole number from {least}")
     return value
@@ -311,7 +311,8 @@ MAX_NUMBER = (1 << 63) - 1
 def parse_path(field: str, value: Any) -> str:
     """Parse a relative path without the segments "", "." and "..", and return it in NFC.
 
-    Some systems decompose the letters of names (NFD); for readers, they are the same names.
+    Some systems write the accents of letters as separate characters (NFD). NFC makes such names
+    equal to the usual spelling.
     """
     text = parse_text(field, value)
     if not {"", ".", ".."}.isdisjoint(text.split("/")):
@@ -322,7 +323,7 @@ def parse_path(field: str, value: Any) -> str:
 
 
 def parse_key(field: str, value: Any) -> str:
-    """Check that a value is a key of a host, such as ``package:1a68``."""
+    """Check that a value may be the name of an item at a host, such as ``package:1a68``."""
     return _check_indexed(field, parse_text(field, value), "key")
 
 
@@ -368,7 +369,7 @@ def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
 def parse_same_as(field: str, value: Any) -> tuple[str, ...]:
     """Parse identifiers of other systems and former addresses of an item; return canonical texts.
 
-    :raises FieldError: if a member is none, or if two members are the same identifier.
+    :raises FieldError: if a member is not such an identifier, or if two members are equal.
     """
     members: dict[str, str] = {}
     if not isinstance(value, list):
@@ -400,9 +401,9 @@ _TWO_LETTERS = {long: short for short, long in languages.LANGUAGES.items()}
 
 
 def read_language(text: str) -> str:
-    """Return the language that a text means, such as ``pt_BR``, ``por`` or ``Português``.
+    """Convert the name or code of a language to a tag such as ``pt-BR``.
 
-    :returns: a language such as ``pt-BR``; or another text as it is.
+    :param text: such as ``pt_BR``, ``por`` or ``Português``. An unknown text is returned unchanged.
     """
     found = _LANGUAGES(text.strip())
     found = _TWO_LETTERS.get(found.lower(), found)
@@ -411,7 +412,7 @@ def read_language(text: str) -> str:
 
 
 def is_language_tag(text: str) -> bool:
-    """Return whether a text is a language tag: a code of ISO 639 of two or three letters first."""
+    """Return whether a text is a language tag that begins with a code of ISO 639."""
     return _LANGUAGE_TAG.fullmatch(text) is not None
 
 
@@ -477,9 +478,9 @@ ISBN = re.compile(
 def _match(
     field: str, value: Any, reason: str, *patterns: re.Pattern[str]
 ) -> tuple[str, re.Match[str]]:
-    """Return a text on one line, and the match of the first pattern that matches it.
+    """Put a text on one line; return it, and the match of the first pattern that matches.
 
-    :param reason: what is wrong if no pattern matches.
+    :param reason: the reason in the FieldError that is raised if no pattern matches.
     """
     text = parse_line_text(field, value)
     for pattern in patterns:
@@ -514,7 +515,7 @@ def parse_lattes(field: str, value: Any) -> str:
 
 
 def parse_ror(field: str, value: Any) -> str:
-    """Parse an identifier of the Research Organization Registry, and return its URL."""
+    """Parse a ROR (Research Organization Registry) with or without a URL, and return the URL."""
     text, match = _match(field, value, "is not a ROR such as https://ror.org/04xbn6x09", _ROR)
     characters, check_digits = match[1].lower(), match[2]
     number = int(characters.translate(_TO_BASE32HEX), 32)
@@ -524,7 +525,7 @@ def parse_ror(field: str, value: Any) -> str:
 
 
 def parse_funder_id(field: str, value: Any) -> str:
-    """Parse a ROR, or a DOI of the Crossref Funder Registry, and return its URL."""
+    """Parse a ROR, or a DOI of the Crossref Funder Registry, and return it as a URL."""
     text = parse_line_text(field, value)
     if match := _FUNDER.fullmatch(text):
         return f"https://doi.org/{match[1]}"
@@ -538,13 +539,13 @@ def parse_funder_id(field: str, value: Any) -> str:
 
 
 def find_issn(text: str) -> str | None:
-    """Return the ISSN in a text such as ``ISSN 1234-567X`` or ``1234-567X``."""
+    """Return the ISSN in a text such as ``ISSN 1234-567X`` or ``1234-567X``; or None."""
     match = ISSN.fullmatch(text.strip())
     return issn.format(match[2] + match[4]) if match and (match[1] or match[3]) else None
 
 
 def find_isbn(text: str) -> str | None:
-    """Return the ISBN in a text such as ``ISBN 978-85-17-00001-1``, with its hyphens."""
+    """Return the ISBN in a text such as ``ISBN 978-85-17-00001-1``, hyphens included; or None."""
     match = ISBN.fullmatch(text.strip())
     return _format_isbn(match) if match and match[1] else None
 
@@ -563,7 +564,7 @@ def parse_issn(field: str, value: Any) -> str:
 
 
 def parse_isbn(field: str, value: Any) -> str:
-    """Parse an ISBN, and return it as it is stated, with its hyphens."""
+    """Parse an ISBN, and return it with the hyphens that the text contains."""
     text, match = _match(field, value, _("is not an ISBN such as 978-0-306-40615-7"), ISBN)
     number = _format_isbn(match)
     if not isbn.is_valid(number):
@@ -572,14 +573,14 @@ def parse_isbn(field: str, value: Any) -> str:
 
 
 def find_foreign(text: str) -> ForeignIdentifier | None:
-    """Return the identifier of another system that a text is; None if it is none."""
+    """Parse a text as an identifier of another system; None if it is not such an identifier."""
     with suppress(IdentifierError):
         return parse_foreign(text)
     return None
 
 
 def find_doi(text: str) -> str | None:
-    """Return the DOI in a text such as ``doi:10.1000/182`` or ``https://doi.org/10.1000/182``."""
+    """Return the DOI in ``doi:10.1000/182`` or ``https://doi.org/10.1000/182``; or None."""
     foreign = find_foreign(re.sub(r"\Ainfo:doi/", "doi:", text.strip(), flags=re.IGNORECASE))
     if foreign is None or foreign.kind is not ForeignKind.DOI:
         return None
@@ -620,7 +621,7 @@ def parse_day(field: str, value: Any) -> date:
 class IssuedDate(msgspec.Struct, frozen=True):
     """The date of a work, as far as it is known.
 
-    :param text: the date as it is stated.
+    :param text: the date in the words of the source.
     :param year: the year from 1 to 9999, or None.
     :param is_approximate: True if the statement says that the year is approximate ("c. 1998").
     """
@@ -633,7 +634,7 @@ class IssuedDate(msgspec.Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """The known parts: year, month and day; year and month; the year; or nothing."""
+        """The known parts: ``(year, month, day)``, ``(year, month)``, ``(year,)`` or ``()``."""
         return tuple(part for part in (self.year, self.month, self.day) if part is not None)
 
     @property
@@ -678,9 +679,10 @@ _BETWEEN = frozenset({"de", "del", "do", "of", "o", "st", "nd", "rd", "th"})
 
 
 def find_readings(text: str) -> dict[str, IssuedDate]:
-    """Return what a date such as ``03/04/2009`` may mean, by the order of day and month.
+    """Return the possible meanings of a date such as ``03/04/2009``, by order of day and month.
 
-    The orders are "dmy" and "mdy". A date in another form has no reading.
+    The keys are "dmy" and "mdy"; impossible dates are left out. The result is {} for a date that is
+    not written in this way.
     """
     found = _YEAR_LAST.fullmatch(text.strip())
     if found is None or found[1] is None:
@@ -691,12 +693,13 @@ def find_readings(text: str) -> dict[str, IssuedDate]:
 
 @lru_cache(maxsize=1024)  # imports have few dates, each many times
 def find_date(text: str, order: str = "") -> IssuedDate | None:
-    """Return the date that a whole text states, with the text that records contain.
+    """Parse a whole text as a date; return the date as records contain it.
 
     :param text: a date such as ``2009-07-21T13:23:45Z``, ``21/07/2009``, ``07/2009``, ``2009.0``,
         ``[ca. 1998]``, ``12 de março de 2015``, ``July 21, 2009`` or ``jul/09``.
-    :param order: the order of day and month if the date alone does not say it: "dmy" or "mdy".
-    :returns: None if the text is not a date, or may be one of two dates.
+    :param order: the order of day and month in dates such as ``03/04/2009``: "dmy" or "mdy"; "" if
+        it is unknown.
+    :returns: None if the text is not a date, or if it may mean two dates.
     """
     if found := _YEAR_FIRST.fullmatch(text):
         return _make_date(*(part for part in found.groups() if part))
@@ -724,7 +727,7 @@ def find_date(text: str, order: str = "") -> IssuedDate | None:
 
 @cache
 def _list_months() -> dict[str, int]:
-    """Return the numbers of the months by their folded names in the languages of the pages."""
+    """Return the number of each month, by the folded names in the languages of the pages."""
     from babel.dates import get_month_names  # takes long to import
 
     names = (
@@ -736,7 +739,7 @@ def _list_months() -> dict[str, int]:
 
 
 def _make_date(year: str, *more: str | int) -> IssuedDate | None:
-    """Return the date with a year, and perhaps a month and a day; None if there is no such date."""
+    """Build a date from a year, perhaps a month, and perhaps a day; None if it does not exist."""
     parts: list[Any] = [*map(int, (year, *more))] if re.fullmatch("[0-9]{4}", year) else [0]
     with suppress(ValueError):
         text = date(*(*parts, 1, 1)[:3]).isoformat()[: (4, 7, 10)[len(more)]]
@@ -748,8 +751,8 @@ def _make_date(year: str, *more: str | int) -> IssuedDate | None:
 def parse_date(text: str) -> IssuedDate:
     """Parse a date of metadata in any spelling; see :func:`find_date`.
 
-    Of a text that states more, or of ``03/04/2009``, only the year is set. If the text contains two
-    different years, such as ``1998-2001``, the year is None.
+    If the text contains more than a date, or is ambiguous such as ``03/04/2009``, only the year is
+    set. If it contains two different years, such as ``1998-2001``, the year is None.
     """
     text = one_line(text)
     if found := find_date(text):
@@ -761,11 +764,11 @@ def parse_date(text: str) -> IssuedDate:
 
 
 def find_issued(texts: Iterable[str]) -> IssuedDate | None:
-    """Return the date of publication among the values of dc:date; None if there is no value.
+    """Choose the date of publication among the values of dc:date; None if there is no value.
 
     Repositories such as DSpace list the moments of submission before the date of publication. A
     value with a time of day is therefore only used if there is no other value. The end of an
-    embargo is no such date.
+    embargo is never used.
     """
     dates = [parse_date(text) for text in texts if text.strip() and "/embargoEnd/" not in text]
     stated = [date for date in dates if "T" not in date.text or date.year is None]
@@ -786,7 +789,7 @@ def is_url(text: str) -> bool:
 
 
 def parse_http_url(field: str, value: Any) -> str:
-    """Check that a value is an http or https URL as RFC 3986 writes it."""
+    """Check that a value is an http or https URL that follows RFC 3986."""
     text = parse_line_text(field, value)
     if not is_url(text):
         raise wrong(field, text, _("is not a URL such as https://example.org/page"))
@@ -815,9 +818,9 @@ _LISTED = re.compile(
 
 
 def _find_commons(text: str) -> str | None:
-    """Return a licence of Creative Commons as SPDX writes it; None if it is another one.
+    """Return a Creative Commons licence as SPDX would write it; None for any other text.
 
-    The list of SPDX contains few of those of a country, such as ``CC-BY-3.0-BR``.
+    The list of SPDX lacks most licences for a single country, such as ``CC-BY-3.0-BR``.
     """
     if (found := _COMMONS.fullmatch(text)) is None:
         return None
@@ -860,7 +863,7 @@ def name_licence(url: str) -> str:
 
 
 def parse_licence(field: str, value: Any) -> str:
-    """Parse a licence, and return its URL; licences of the SPDX list have one URL each.
+    """Parse a licence, and return its URL. All names of a licence of SPDX give the same URL.
 
     :param value: an SPDX identifier such as ``CC-BY-4.0``, a short name such as ``CC BY 4.0``, or
         an http or https URL.

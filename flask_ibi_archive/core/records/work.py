@@ -1,8 +1,8 @@
-"""The bibliographic view of an item.
+"""The bibliographic view of an item: the class :class:`Work`.
 
 Citations, metadata formats and pages describe an item as a :class:`Work`. A work is made from the
-record of the item and from the Dublin Core that describes the item. If the metadata are an item of
-their own, the Dublin Core is that of the metadata item.
+record of the item and from the Dublin Core that describes the item. If the metadata are another
+item, the Dublin Core is taken from this metadata item.
 """
 
 from __future__ import annotations
@@ -44,15 +44,14 @@ class WorkFile(Struct, frozen=True):
 
 
 class Work(model.Description, frozen=True, kw_only=True):
-    """The bibliographic view of an item: its description, and what the Archive knows about it.
+    """The bibliographic view of an item: a description, and what the Archive adds to it.
 
     :param ibi: the identifier that ``url`` contains.
     :param identifiers: all identifiers of the item.
     :param url: the persistent URL.
     :param page_url: the URL of the landing page.
     :param state: ``Original``, ``Copy`` or ``Deleted``.
-    :param stated: the description as it is stated, with markup in its texts, and without what
-        ``complete()`` adds.
+    :param stated: the original description: with markup in the texts, and before ``complete()``.
     :param title: the first title with its subtitle, on one line. If the description states no
         title, a substitute.
     :param has_title: False if the description states no title.
@@ -112,7 +111,7 @@ class Work(model.Description, frozen=True, kw_only=True):
 
     @property
     def same_as_uris(self) -> list[str]:
-        """The URIs of the same item elsewhere: of its DOI first, then of ``same_as``."""
+        """The URIs of the same item elsewhere: first that of the DOI, then those of ``same_as``."""
         others = [alias.url or alias.text for alias in self.same_as if not self.is_doi(alias)]
         return [*([] if self.doi_url is None else [self.doi_url]), *others]
 
@@ -211,7 +210,7 @@ def make_work(
 
 
 def read_dublin_core(elements: DublinCore) -> model.Description:
-    """Return the description that Dublin Core states in free text, as far as it is certain."""
+    """Convert Dublin Core, which is free text, to a description, as far as this is certain."""
     stated = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
     type_text, type = model.find_best_type(stated["type"])
     rights = [*stated["rights"], *(text for text in stated["relation"] if "/licenses/" in text)]
@@ -248,7 +247,10 @@ def find_year(metadata: DublinCoreMetadata) -> int | None:
 
 
 def _find_access(record: Record, today: date) -> Access | None:
-    """Return who may read the files. An item with an access rule is restricted after an embargo."""
+    """Return "restricted" with an access rule, else "embargoed" during an embargo, else "open".
+
+    The result is None if the item has no files and neither a rule nor an embargo.
+    """
     if record.access is not None:
         return "restricted"
     if is_closed(record.embargo, today):
@@ -259,7 +261,7 @@ def _find_access(record: Record, today: date) -> Access | None:
 def clean_elements(
     elements: Mapping[str, Iterable[model.Text]],
 ) -> dict[str, tuple[model.Text, ...]]:
-    """Return the elements without empty values, illegal characters and wrong languages."""
+    """Remove empty values, illegal characters and wrong language tags from Dublin Core."""
     cleaned: dict[str, tuple[model.Text, ...]] = {}
     for name in ELEMENTS:
         for text, language in elements.get(name, ()):
@@ -270,7 +272,7 @@ def clean_elements(
 
 
 def _find_related(text: str) -> model.RelatedWork | None:
-    """Return a related work, which is stated as a URL or as a DOI."""
+    """Parse a URL or a DOI as a related work; None if the text is neither."""
     doi = values.find_doi(text)
     if doi is not None:
         return model.RelatedWork(f"doi:{doi}", "DOI", values.format_doi(doi))

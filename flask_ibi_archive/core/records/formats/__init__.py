@@ -1,4 +1,4 @@
-"""The metadata formats: the class of a format, the formats of every Archive, and their registry.
+"""The metadata formats: the class of a format, the registry, and the formats of every Archive.
 
 Citations in the style of ABNT are in :mod:`flask_ibi_archive.core.records.formats.brazilian`.
 """
@@ -92,7 +92,7 @@ class FormatRegistry:
         return self._formats.get(name)
 
     def list_added_xml(self) -> list[str]:
-        """Return the names of the XML formats that not every Archive provides."""
+        """Return the names of the XML formats that the app has added to those of every Archive."""
         return [format.name for format in self if format.is_xml and format not in BUILT_IN]
 
     def __iter__(self) -> Iterator[MetadataFormat]:

@@ -1,8 +1,8 @@
 """Brazilian formats: citations in the style ABNT NBR 6023:2018, and mtd3-br, theses for the BDTD.
 
-A citation consists of parts with a style, so that a page can set the title in bold type. Numbers
-such as 7.1 in this module are sections of the norm, whose rules are implemented as published guides
-describe them.
+A citation consists of parts, and each part has a style, so that a page can set the title in bold
+type. Numbers such as 7.1 in this module are sections of the norm. The rules follow published guides
+to the norm.
 
 Source of mtd3-br: the schema mtd3-br.xsd of IBICT (2015), in github.com/ibict-br/REPOX.
 """
@@ -74,7 +74,7 @@ def cite(
     """Return the citation of a work in parts.
 
     :param accessed: the day on which the reader accessed the work; None: it is not stated.
-    :param language: the language of the reader, for the words that are not those of the work.
+    :param language: the language of the reader. Words such as "accessed on" are in this language.
     :param has_address: False if the citation names the IBI instead of the persistent URL, as for a
         removed item.
     """
@@ -92,7 +92,7 @@ def cite(
 
 
 def _style(text: str, style: str) -> str:
-    """Return a text with marks around it, where :func:`cite` divides the citation into parts."""
+    """Put marks around a text; :func:`cite` divides the citation into parts at these marks."""
     return f"{_MARK}{style}{_MARK}{text}{_MARK}{_MARK}"
 
 
@@ -100,7 +100,7 @@ _NO_PLACE = _style("S. l.", "italic")
 
 
 def _describe(work: Work, language: str) -> str:
-    """Return the title and the data of publication, which depend on the type."""
+    """Return the part of a citation after the authors, which depends on the type of the work."""
     if work.type.is_thesis:
         return _describe_thesis(work, language)
     if work.container is None:
@@ -112,7 +112,7 @@ def _describe(work: Work, language: str) -> str:
 
 
 def _list_authors(work: Work) -> str:
-    """Return the authors (8.1): of more than three authors, only the first one."""
+    """Return the authors (8.1); if there are more than three, only the first one."""
     if not work.creators:
         return ""
     if len(work.creators) > MAX_AUTHORS:
@@ -123,9 +123,10 @@ def _list_authors(work: Work) -> str:
 def _format_author(name: model.Name) -> str:
     """Return an author. The family name or the organisation is in capitals.
 
-    An addition in parentheses is not in capitals, and of a body of a government only the name of
-    the government is (8.1), as in ``BRASIL. Ministério da Justiça``. A particle follows the given
-    names, and a word of kinship the surname, as in ``SILVA JÚNIOR, José da``.
+    Two parts of an organisation are not in capitals: words in parentheses, and the name of a body
+    of a government, as in ``BRASIL. Ministério da Justiça`` (8.1). In the name of a person, a
+    particle such as "da" follows the given names, and a word of kinship such as "Júnior" belongs to
+    the surname: ``SILVA JÚNIOR, José da``.
     """
     if name.given is not None:
         family, (given, *suffixes) = name.family, re.split(r",\s*", name.given)
@@ -142,9 +143,9 @@ def _format_author(name: model.Name) -> str:
 
 
 def _format_title(work: Work, style: str = "") -> str:
-    """Return the title and the subtitle, as a sentence. Only the title is in the style.
+    """Return a sentence with the title and the subtitle. The style applies to the title alone.
 
-    If the work has no author, its first word is in capitals instead (8.1).
+    If the work has no author, the first word of the title is in capitals instead (8.1).
     """
     # catalogues also write a space in front of the colon
     title, *rest = re.split(" ?: ", work.title, maxsplit=1)
@@ -201,14 +202,14 @@ def _describe_thesis(work: Work, language: str) -> str:
 def _format_extent(work: Work, unit: str) -> str:
     """Return the number of pages or leaves; "" if it is unknown.
 
-    :param unit: the unit of a number without one.
+    :param unit: the unit for a number that is stated without a unit.
     """
     found = _PAGES.fullmatch(work.extent or "")
     return f" {found[1].strip()} {f'{found[2].lower()}.' if found[2] else unit}" if found else ""
 
 
 def _format_edition(work: Work) -> str:
-    """Return the edition of a book in its language (8.3); "" if it is unknown."""
+    """Return the edition of a book, in the language of the book (8.3); "" if it is unknown."""
     if work.version is None or work.type not in WITH_EDITIONS:
         return ""
     found = _EDITION.fullmatch(work.version)
@@ -237,8 +238,8 @@ def _describe_article(work: Work, journal: model.Container) -> str:
 def _describe_section(work: Work, container: model.Container) -> str:
     """Return title, book or event, imprint and pages of a chapter or paper (7.3 and 7.8).
 
-    If the editors of the book are unknown, the title of the book is its entry, with the first word
-    in capitals (8.1).
+    If the editors of the book are unknown, the title of the book takes the place of their names;
+    its first word is then in capitals (8.1).
     """
     if work.type is not model.WorkType.CHAPTER:
         proceedings = _PROCEEDINGS.fullmatch(container.title)
@@ -257,7 +258,7 @@ def _describe_section(work: Work, container: model.Container) -> str:
 
 
 def _format_imprint(work: Work, archive_name: str | None = None) -> str:
-    """Return edition, place, publisher and year (8.3 to 8.6), and expressions for the unknown.
+    """Return edition, place, publisher and year (8.3 to 8.6), or expressions such as "[s. l.]".
 
     :param archive_name: the repository, which is the publisher of a work if no publisher is stated.
         None for a part of a book or of proceedings, because the repository did not publish these.
@@ -275,7 +276,7 @@ def _format_imprint(work: Work, archive_name: str | None = None) -> str:
 
 
 def _format_year(issued: IssuedDate | None) -> str:
-    """Return the year. Brackets mark what the work itself does not state (8.6)."""
+    """Return the year, in brackets if the work itself does not state the year (8.6)."""
     if issued is None:
         return "[s. d.]"
     if issued.year is None:
@@ -294,7 +295,7 @@ def _format_date(work: Work) -> str:
 
 
 def _end_sentence(text: str) -> str:
-    """Return a text that ends with a full stop, "!" or "?". Add a full stop if necessary."""
+    """Add a full stop to a text, unless the text ends with a full stop, "!" or "?"."""
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 

@@ -1,4 +1,4 @@
-"""What the metadata formats share: vocabularies of types, access and versions, and XML.
+"""Shared parts of the metadata formats: terms for types, access and versions; writing XML.
 
 Sources: COAR Controlled Vocabularies (https://vocabularies.coar-repositories.org), info:eu-repo
 (https://wiki.surfnet.nl/display/standards/info-eu-repo), DCMI Type Vocabulary, DataCite 4,
@@ -25,8 +25,8 @@ class TypeTerms(NamedTuple):
 
     :param code: the code of the COAR resource type.
     :param label: the label of the COAR resource type.
-    :param stated_term: the term of info:eu-repo without its beginning, or of the DCMI Type
-        Vocabulary after ``dcmi:`` if there is none; or ``-``.
+    :param stated_term: the term of info:eu-repo, without the beginning of the URI. If there is no
+        such term, ``dcmi:`` and the term of the DCMI Type Vocabulary. ``-`` if there is neither.
     """
 
     code: str
@@ -79,7 +79,8 @@ METADATA_ONLY = _ACCESS["metadata only"]
 def find_access(work: Work) -> Term | None:
     """Return the term for who may read the files; None if this is unknown.
 
-    The access that the Archive gives has precedence over the statement of the description.
+    The access that the Archive really gives has precedence over the access right that the
+    description states.
     """
     access = work.access or work.access_right
     return _ACCESS[access] if access else None
@@ -93,9 +94,9 @@ _VERSIONS = {
 
 
 def find_version(work: Work) -> Term | None:
-    """Return the term for the stage of publication, such as ``acceptedVersion``.
+    """Return the term for the stage of publication, such as ``acceptedVersion``; or None.
 
-    The version of a description may state the stage. It may also be the number of a version of
+    The field ``version`` of a description may contain the stage. It may also contain the version of
     software or the edition of a book; then the result is None.
     """
     return _VERSIONS.get((work.version or "").removeprefix(SEMANTICS).replace(" ", "").lower())
@@ -108,13 +109,13 @@ _CODES = {**LANGUAGES, "sh": "hbs"}
 def find_language_code(tag: str) -> str:
     """Return the code of ISO 639-3 of a language tag, such as ``por`` for ``pt-BR``.
 
-    :returns: the text itself if it is no language with a code of ISO 639-1.
+    :returns: the tag itself if the language has no code in ISO 639-1.
     """
     return _CODES.get(read_language(tag).partition("-")[0].partition("_")[0].lower(), tag)
 
 
 def omit_empty(members: Mapping[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:
-    """Return the members of an object that have a value."""
+    """Return an object without the members whose value is None, "" or []."""
     stated = {**(members or {}), **more}
     return {name: value for name, value in stated.items() if value not in (None, "", [])}
 
@@ -126,7 +127,7 @@ XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 
 
 def element(name: str, text: str, attributes: Mapping[str, str | None] | None = None) -> str:
-    """Return an element that contains a text.
+    """Return an XML element that contains a text.
 
     U+FFFD replaces the characters that XML does not allow.
 
@@ -138,7 +139,7 @@ def element(name: str, text: str, attributes: Mapping[str, str | None] | None = 
 
 
 def format_attributes(attributes: Mapping[str, str | None]) -> str:
-    """Return the attributes of an element, each after a space."""
+    """Return the attributes of an element as XML, with a space before each."""
     return "".join(
         f" {name}={quoteattr(clean(value))}"
         for name, value in attributes.items()
@@ -149,12 +150,12 @@ def format_attributes(attributes: Mapping[str, str | None]) -> str:
 def parent(
     name: str, members: Iterable[str], attributes: Mapping[str, str | None] | None = None
 ) -> str:
-    """Return an element that contains other elements."""
+    """Return an XML element that contains other elements."""
     return f"<{name}{format_attributes(attributes or {})}>{''.join(members)}</{name}>"
 
 
 def group(name: str, members: Iterable[str]) -> Iterator[str]:
-    """Yield an element with members, each once; nothing if there are no members."""
+    """Yield one element that contains all members, without repetition; nothing without members."""
     lines = list(dict.fromkeys(members))
     if lines:
         yield f"<{name}>"
@@ -168,7 +169,7 @@ def document(root: str, lines: Iterable[str], space: tuple[str, str], **spaces: 
     :param root: the name of the root element.
     :param lines: the members of the root element.
     :param space: the namespace of the document, and the URL of its XML schema.
-    :param spaces: the namespaces of other prefixes than that of the root element.
+    :param spaces: the namespaces of all prefixes except the prefix of the root element.
     """
     prefix = f"xmlns:{root.partition(':')[0]}" if ":" in root else "xmlns"
     names = {prefix: space[0], **{f"xmlns:{name}": uri for name, uri in spaces.items()}}

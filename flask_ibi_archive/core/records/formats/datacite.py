@@ -39,7 +39,7 @@ def write_datacite_json(work: Work) -> str:
 
 
 def describe_datacite(work: Work) -> Value:
-    """Return the values of a work, as the JSON schema of DataCite names them."""
+    """Return the JSON object of a work, with the names of the JSON schema of DataCite."""
     general = common.TYPES[work.type].datacite
     # the year of publication, otherwise the year in which the Archive got the item
     year = work.year if work.year is not None else work.deposited and work.deposited.year
@@ -84,7 +84,7 @@ def describe_datacite(work: Work) -> Value:
 
 
 def _list_once(members: Iterable[Any]) -> list[Any]:
-    """Return values in their order, each once, as the schema demands."""
+    """Remove repeated values, which the schema does not allow; keep the order."""
     found: list[Any] = []
     for value in members:
         if value not in found:
@@ -155,7 +155,7 @@ def _list_dates(work: Work) -> Iterator[Value]:
 
 
 def _describe_date(date: values.IssuedDate, kind: str) -> Value:
-    """Return a date. If its text is not that of ISO 8601, the text explains it."""
+    """Return a date. If the stated text is not ISO 8601, it becomes the field dateInformation."""
     text = date.iso or date.text
     information = None if text == date.text else date.text
     return common.omit_empty(date=text, dateType=kind, dateInformation=information)
@@ -176,7 +176,7 @@ def _list_alternate_identifiers(work: Work) -> Iterator[Value]:
 
 
 def _list_related(work: Work) -> Iterator[Value]:
-    """Yield the identifiers of the work in other systems except its DOI, and the related works."""
+    """Yield the identifiers of the work in other systems (not the DOI), and the related works."""
     for alias in work.same_as:
         if not work.is_doi(alias):
             yield _relate(alias.text, model.FOREIGN_KINDS[alias.kind], "IsIdenticalTo")
@@ -200,7 +200,7 @@ def _list_related(work: Work) -> Iterator[Value]:
 
 
 def _relate(text: str, kind: str, relation: str) -> Value:
-    """Return a related identifier. Handles and DOIs are without the name of the scheme."""
+    """Return a related identifier. In a Handle or a DOI, the scheme is left out."""
     return {
         "relatedIdentifier": re.sub("^(hdl|doi):", "", text),
         "relatedIdentifierType": kind,
@@ -209,7 +209,7 @@ def _relate(text: str, kind: str, relation: str) -> Value:
 
 
 def _list_rights(work: Work) -> Iterator[Value]:
-    """Yield who may read the files, and the statements about rights with the licence."""
+    """Yield the term for who may read the files, then the statements about rights and licence."""
     access = common.find_access(work)
     if access is not None:
         yield {"rights": access.label, "rightsUri": access.uri}
@@ -337,16 +337,16 @@ def _write_group(name: str, members: Mapping[str, Any], prefix: str = "") -> Ite
 
 
 def _write_members(members: Mapping[str, Any], *names: str, prefix: str = "") -> Iterator[str]:
-    """Yield the elements of those members that the work has."""
+    """Yield an element for each of some names, if the work has a value with this name."""
     yield from (_write_text(name, members[name], prefix) for name in names if name in members)
 
 
 def _write_text(
     name: str, member: Mapping[str, str] | str, prefix: str = "", key: str | None = None
 ) -> str:
-    """Return an element whose attributes are the other values of a member, if it is an object.
+    """Return the element for a value. In an object, one member is the text, the others attributes.
 
-    :param key: the name of the text in JSON; None: the name of the element.
+    :param key: the name of the member that is the text; None: the name of the element.
     """
     if isinstance(member, str):
         return common.element(prefix + name, member)
@@ -358,7 +358,7 @@ def _write_text(
 
 
 def _rename(key: str) -> str:
-    """Return the name in XML of an attribute in JSON."""
+    """Convert the name of a member in JSON to the name of the attribute in XML."""
     return "xml:lang" if key == "lang" else re.sub("Uri$", "URI", key)
 
 
@@ -472,7 +472,7 @@ def _list_elements(work: Work) -> Iterator[str]:
 
 
 def _describe_older(work: Work) -> dict[str, Any]:
-    """Return the values of the format DataCite that the older schema knows."""
+    """Return the object of :func:`describe_datacite`, without values unknown to version 4.1."""
     members = describe_datacite(work)
     return members | {
         "contributors": [

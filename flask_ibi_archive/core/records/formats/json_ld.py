@@ -128,7 +128,10 @@ def _list_conditions(work: Work) -> list[str]:
 
 
 def _describe_contributors(names: Iterable[model.Name]) -> dict[str, list[Any]]:
-    """Return the properties for contributors. What else they did is the name of a role."""
+    """Return the properties for contributors, by name.
+
+    A kind of contribution without a property of its own is written as the name of a role.
+    """
     properties: dict[str, list[Any]] = {}
     for name in names:
         person, role = _describe_name(name), name.role or "other"
@@ -161,7 +164,7 @@ def _describe_organisation(name: str, identifier: str | None, **more: Any) -> di
 
 
 def _add_related(found: dict[str, Any], related: model.RelatedWork) -> None:
-    """Add another work to the property that says how it is related."""
+    """Add a related work to an object, under the property for the kind of the relation."""
     if related.relation == "IsIdenticalTo" and related.url is not None:
         found["sameAs"] = list(dict.fromkeys([*found["sameAs"], related.url]))
         return
@@ -172,7 +175,7 @@ def _add_related(found: dict[str, Any], related: model.RelatedWork) -> None:
 
 
 def _make(type: str, identifier: str | None = None, /, **properties: Any) -> dict[str, Any]:
-    """Return a node with a type. Properties without a value are omitted."""
+    """Return a JSON-LD object with a type. Properties without a value are omitted."""
     return omit_empty({"@type": type, "@id": identifier, **properties})
 
 
@@ -204,7 +207,7 @@ def _describe_file(file: WorkFile, is_dataset: bool) -> dict[str, Any]:
 
 
 def _describe_container(container: model.Container, work: Work) -> dict[str, Any]:
-    """Return the book or the journal. The work is part of an issue, which is part of a volume."""
+    """Return the book or the journal; in a journal, the issue and the volume are objects, too."""
     if work.type not in model.IN_JOURNALS:
         return _make("Book", name=container.title, isbn=work.isbn)
     part = _make("Periodical", name=container.title, issn=work.issn)

@@ -34,11 +34,11 @@ _WITH_DOIS = ("identifier", "source", "relation")
 def write_oai_dc(work: Work) -> str:
     """Return the Dublin Core of a work as an oai_dc document.
 
-    The document also contains what the Archive knows, if the Dublin Core does not state it: the
-    persistent URL, the identifiers in other systems, the language, terms for the type and for the
-    stage of publication, the media types of the files, who may read the files, and the end of an
-    embargo. A bare DOI is written as a URL, and a language as its code of ISO 639-3. A work without
-    a title has the title ``[Untitled]`` and its identifier.
+    The Archive adds what the Dublin Core does not state: the persistent URL, the identifiers in
+    other systems, the language, terms for the type and for the stage of publication, the media
+    types of the files, who may read the files, and the end of an embargo. A bare DOI is written as
+    a URL, and a language as a code of ISO 639-3. The title of a work without a title consists of
+    ``[Untitled]`` and the identifier.
     """
     elements = {name: tuple(_convert(name, texts)) for name, texts in work.dublin_core.items()}
     for name, text in _list_missing(work):
@@ -84,7 +84,7 @@ def _list_missing(work: Work) -> Iterator[tuple[str, str]]:
 
 
 def _list_types(work: Work) -> Iterator[str]:
-    """Yield the terms for the type in two vocabularies, and that for the stage of publication."""
+    """Yield the terms for the type in two vocabularies, then the term for the publication stage."""
     # a vocabulary has several terms for one of our types; a stated term says most
     texts = [text for text, _ in work.dublin_core.get("type", ()) if find_type(text) is work.type]
     terms = common.TYPES[work.type]
@@ -102,8 +102,8 @@ def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> s
 
     The elements are in the order of the Dublin Core Metadata Element Set.
 
-    :param elements: the values of each element. A value consists of a text and the language of the
-        text. The language is None if unknown.
+    :param elements: the values of each element, by its name. Each value is ``(text, language)``;
+        the language is None if unknown.
     """
     lines = (
         "  " + common.element(f"dc:{name}", value, {"xml:lang": language})

@@ -48,7 +48,7 @@ _LIGATURES = re.compile(r"(?<=[-'`,?!<>])(?=[-'`,<>])")
 
 
 def escape(text: str) -> str:
-    """Return a text that LaTeX prints as it is, on one line."""
+    """Escape a text for LaTeX, and put it on one line."""
     parts = _LIGATURES.split(one_line(text))
     return "{}".join(
         "".join(_SPECIAL.get(character, character) for character in part) for part in parts
@@ -64,7 +64,7 @@ def write_bibtex(work: Work) -> str:
 
 
 def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and the delimited values of the fields."""
+    """Yield ``(name, value)`` for each field; the value includes braces or quotation marks."""
     place = work.imprint[0]
     container = work.container or Container("")
     values = {
@@ -130,7 +130,7 @@ def _list_dates(work: Work) -> Iterator[tuple[str, str]]:
 
 
 def _format_name(name: Name) -> str:
-    """Return a name such as ``Silva, Jr., José``. Braces protect what BibTeX would divide."""
+    """Return a name such as ``Silva, Jr., José``. BibTeX does not divide a name in braces."""
     if name.given is None:
         return "{" + escape(name.family) + "}"
     family, given, suffix = name.parts
@@ -143,7 +143,7 @@ def _protect(text: str) -> str:
 
 
 def _escape_url(text: str) -> str:
-    """Return a URL in which %XX replaces the characters that would end the value."""
+    """Percent-encode the characters of a URL that would end the value in BibTeX."""
     return re.sub(r"[\\{}]", lambda found: f"%{ord(found[0]):02X}", one_line(text))
 
 
@@ -214,8 +214,8 @@ def write_csl_json(work: Work) -> str:
 def _describe(work: Work) -> dict[str, Any]:
     """Return the CSL-JSON object of a work. Variables without a value are omitted.
 
-    What CSL has no variable for is in the variable ``custom``, which CSL reserves for this, with
-    the names of the JSON of records: ``creators`` if one has an ORCID, for example.
+    CSL reserves the variable ``custom`` for other data. Here, it contains the fields of the record
+    that no variable of CSL can express, such as ``creators`` if an author has an ORCID.
     """
     place = work.imprint[0]
     container, degree = work.container or Container(""), work.degree
@@ -265,14 +265,14 @@ def _describe(work: Work) -> dict[str, Any]:
 
 
 def _join_subjects(subjects: list[str]) -> str:
-    """Return the subjects with a comma between them; a semicolon if one contains a comma."""
+    """Join the subjects with commas, or with semicolons if a subject contains a comma."""
     return ("; " if any("," in subject for subject in subjects) else ", ").join(subjects)
 
 
 def _list_custom_fields(work: Work, variables: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a description that an import of variables would not read as they are.
+    """Return the fields of a description that an import of the CSL variables would change.
 
-    A field is null if the description does not state what is read.
+    A field that the import would add, although the description does not state it, is None.
     """
     stated = format_description(work.stated)
     read = build_entry("", "", list_values(variables)).data["metadata"]["work"]
