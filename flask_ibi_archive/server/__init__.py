@@ -1,1 +1,1 @@
-"""What an Archive and a resolver need to run: settings, database, HTTP, pages and commands."""
+"""The parts that Archives and resolvers share: settings, database, HTTP, pages and commands."""

@@ -1,4 +1,4 @@
-"""Writes files completely or not at all."""
+"""Write files completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flask_ibi_archive.errors import StorageError
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the new file names in a folder to the disk, if the operating system can do this."""
+    """Write the names of new files in a folder to the disk, if the operating system can do this."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:  # on Windows, or if the process may not read the folder
@@ -31,7 +31,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Yield a temporary file, which is renamed to ``path`` at the end.
+    """Yield a temporary file, which is renamed to ``path`` when the ``with`` block ends.
 
     If there is a file at ``path``, the new file replaces it and gets its permissions. The data is
     on the disk before the file is renamed.

@@ -1,4 +1,7 @@
-"""The settings of an Archive, those that a resolver shares, and the functions that read settings.
+"""The settings of an Archive, the settings shared with resolvers, and functions to read settings.
+
+``ArchiveConfig.resolver_url`` (IBI_RESOLVER_URL) is the resolver that an Archive registers with;
+the default is the resolver of the standard.
 
 Each setting is declared once, as a field of a class. The extensions read and check all settings
 once, when the app starts. An error names the key of the setting, the wrong value and the allowed
@@ -326,9 +329,9 @@ class Setting:
 
     :param parse: a function that checks and converts the value. For a wrong value, the function
         raises :class:`InvalidValue`.
-    :param default: the unparsed value of a missing setting. In a text, ``{instance_path}`` stands
-        for the instance folder of the app. If the default is a function, the function computes the
-        value, or such a text, from the Flask config. None means that the setting is optional.
+    :param default: the value of a missing setting, which is then parsed. In a text,
+        ``{instance_path}`` stands for the instance folder of the app. A function computes the
+        default from the Flask config. None means that the setting is optional.
     :param key: the key in the Flask config. "" means the prefix and the name of the field in
         capitals.
     :param allows_empty: whether "" is a value of the setting. If not, "" means the default.
@@ -361,12 +364,12 @@ class Setting:
 
 
 def setting(*facts: Any, **named_facts: Any) -> Any:
-    """Declare a setting as a field of a dataclass. The parameters are those of :class:`Setting`."""
+    """Declare a setting as a field of a dataclass; the parameters are those of :class:`Setting`."""
     return field(metadata={"setting": Setting(*facts, **named_facts)})
 
 
 def list_settings(declaring: type[Any]) -> dict[str, Setting]:
-    """Return the settings that a class declares, with their keys, by field."""
+    """Return the settings that a class declares: a dictionary from the field to the setting."""
     found = {one.name: one.metadata["setting"] for one in fields(declaring) if one.metadata}
     return {
         name: replace(one, key=one.key or one.prefix + name.upper()) for name, one in found.items()
@@ -386,7 +389,7 @@ def read_setting(declaring: type[Any], name: str, config: Mapping[str, Any]) -> 
 def read_settings(
     declaring: type[Any], config: Mapping[str, Any], instance_path: str = ""
 ) -> dict[str, Any]:
-    """Return the values of all settings that a class declares, by field.
+    """Read all settings that a class declares: a dictionary from the field to the value.
 
     :param instance_path: the instance folder of the app. Some defaults contain this folder.
     :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
@@ -401,7 +404,7 @@ def read_settings(
 
 
 def default_mail_port(config: Mapping[str, Any]) -> int:
-    """Return the default of MAIL_PORT; the settings for encryption were already read."""
+    """Return the default of MAIL_PORT, which depends on MAIL_USE_SSL and MAIL_USE_TLS."""
     if read_setting(MailSettings, "use_ssl", config):
         return 465
     return 587 if read_setting(MailSettings, "use_tls", config) else 25
@@ -429,12 +432,13 @@ class MailSettings:
 
 @dataclass(frozen=True, kw_only=True, repr=False)  # the settings contain secrets
 class SharedConfig:
-    """The settings that an Archive and a resolver have. In one app they use the same keys.
+    """The settings that both an Archive and a resolver have, under the same keys.
 
     The key of a setting in the Flask config is ``IBI_`` and the name of the field in capitals. A
     field can declare another key.
 
-    :ivar archive_name: the name in pages, and that of an Archive in OAI-PMH and in citations.
+    :ivar archive_name: the name of the Archive or resolver in pages. The name of an Archive is also
+        used in OAI-PMH and in citations.
     :ivar inner_hosts: the internal hosts and networks to which requests may be sent.
     :ivar mail: the settings of the e-mail server; None if no e-mail server is set.
     """
@@ -474,15 +478,15 @@ def default_address(config: Mapping[str, Any]) -> str:
 
 
 def find_address(config: Mapping[str, Any]) -> str:
-    """Return the address of the Archive, which may be wrong."""
+    """Return the address of the Archive from the config, without a check."""
     return config.get("IBI_ARCHIVE_ADDRESS") or default_address(config)
 
 
 def default_mint_host(config: Mapping[str, Any]) -> str:
     """Return the default of IBI_MINT_HOST: the host in the address of the Archive.
 
-    An Archive whose address and IP address both are those of the computer itself is a trial. It
-    mints with a host name that cannot be public.
+    If the address and the IP address both belong to the computer itself (localhost), the Archive is
+    a trial. Its identifiers then contain a host name that cannot be public.
     """
     host = hosts.extract_host(find_address(config))
     is_trial = hosts.is_loopback(host) and hosts.is_loopback(config.get("IBI_ARCHIVE_IP"))
@@ -509,8 +513,8 @@ def require_secret(config: Mapping[str, Any]) -> NoReturn:
 class ArchiveConfig(SharedConfig):
     """The settings of an Archive.
 
-    :ivar folder: where files and keys are kept.
-    :ivar mint_port: the port in repository names and the port in IBIps.
+    :ivar folder: the folder for files and keys.
+    :ivar mint_port: two ports: the port in repository names, then the port in IBIps.
     """
 
     archive_address: str = setting(parse_archive_address, default_address)
@@ -564,7 +568,7 @@ class ArchiveConfig(SharedConfig):
 
     @property
     def claims_folder(self) -> Path:
-        """The folder with the private key of the claims and the last position."""
+        """The folder with the private key that signs claims, and with the last position."""
         return self.folder / "ibi_claims"
 
     @cached_property
@@ -573,7 +577,7 @@ class ArchiveConfig(SharedConfig):
         return f"{self.url_scheme}://{self.archive_address}"
 
     def check_minting(self) -> tuple[str, str]:
-        """Return the prefixes of new identifiers, of the rep and the ibip form.
+        """Check that identifiers can be minted, and return their prefixes: ``(rep, ibip)``.
 
         :raises ConfigError: if the host name cannot be used or the IP address is missing.
         """
@@ -593,7 +597,7 @@ def build_mint_prefix(key: str, host: str, port: int, granularity: Fraction, exa
     """Return the prefix of the repository names that are minted with a host name.
 
     :param key: the setting that contains the host name.
-    :param example: the part of the error message with an example.
+    :param example: the end of the error message, with an example of a right value.
     :raises ConfigError: if the host name cannot be used.
     """
     try:
@@ -616,7 +620,7 @@ def list_keys(*declaring: type[Any]) -> list[str]:
 def find_unknown_keys(
     config: Mapping[str, Any], *declaring: type[Any]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield each key that begins with IBI_ but is not a setting, and a similar key.
+    """Yield ``(key, similar key)`` for each key that begins with IBI_ but is not a setting.
 
     The similar key is the most similar key of a setting, or None if no key is similar.
 

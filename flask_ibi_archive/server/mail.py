@@ -1,4 +1,4 @@
-"""Writes and sends e-mails through a mail server.
+"""Write e-mails, and send them through a mail server.
 
 An Archive requests its registration by e-mail, and a resolver confirms it.
 """
@@ -24,10 +24,10 @@ STEP_TIMEOUT, TIMEOUT = 20, 60
 def compose_email(
     mail: MailSettings | None, admin: tuple[str, str | None], to: str, subject: str, body: str
 ) -> EmailMessage:
-    """Return an e-mail of an Archive or a resolver. Replies go to the administrator.
+    """Compose an e-mail of an Archive or a resolver. Replies go to the administrator.
 
     :param mail: the settings for e-mail; None if no mail server is configured.
-    :param admin: the name and the value of the setting that contains the e-mail address of the
+    :param admin: ``(key, value)`` of the setting that contains the e-mail address of the
         administrator.
     :param to: the address of the recipient.
     :raises ConfigError: if the address of the sender is not configured or not valid.
@@ -119,7 +119,7 @@ ADVICE = "check MAIL_SERVER, MAIL_PORT, MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USER
 
 
 def _explain(error: Exception) -> str:
-    """Return the reason for a failure, which may contain a secret."""
+    """Return the reason for a failure. The text may contain a secret."""
     match error:
         case smtplib.SMTPAuthenticationError():
             status = f"(status {error.smtp_code}); correct these settings"

@@ -1,4 +1,4 @@
-"""What the extensions do when an app starts: settings, databases, the host's migration commands.
+"""Functions for the start of an app: settings, databases, the migration commands of the host.
 
 Archives and resolvers use this module.
 """
@@ -51,7 +51,7 @@ def warn_of_unknown_keys(app: Flask, *declaring: type[Any]) -> None:
 
 
 def find_bind(app: Flask) -> Engine | None:
-    """Return the engine that IBI_DATABASE_BIND names; None if this setting is not set.
+    """Return the engine that IBI_DATABASE_BIND names; None without this setting.
 
     Call this in the application context of the app.
 
@@ -76,10 +76,10 @@ def find_bind(app: Flask) -> Engine | None:
 
 
 def add_connection_options(app: Flask, uri: str) -> str:
-    """Return the URL of the database of the app's session, with the app's options for connections.
+    """Add the options with which the app opens connections to the URL of the app's database.
 
-    Flask-SQLAlchemy keeps them in the argument ``connect_args`` of engines. Without an option such
-    as ``search_path``, our tables would be in another schema.
+    Flask-SQLAlchemy keeps these options in the argument ``connect_args`` of engines. Without an
+    option such as ``search_path``, our tables would be in another schema.
     """
     url = make_url(uri)
     if url.get_backend_name() != "postgresql":
@@ -103,11 +103,11 @@ def open_database(
     history: History = ARCHIVE,
     host: Flask | None = None,
 ) -> Database:
-    """Return the database with a URL. The function does not connect to the database.
+    """Return a :class:`Database` for a URL, without connecting to it.
 
     :param timeout: the largest number of seconds that a statement of a request may take.
     :param history: the migrations of the tables. ``history.setting`` is the key of the URL setting.
-    :param host: the app, if the database is that of its session.
+    :param host: the app, if the database is the one that the session of the app uses.
     :raises ConfigError: if the URL is invalid, the driver is not installed, or the folder of an
         SQLite file can't be created.
     """
@@ -155,9 +155,9 @@ SEARCH = "ibi_host_migrations"
 def hide_tables_from_host(app: Flask) -> None:
     """Make the migrations of an app ignore our tables, in addition to the app's own filters.
 
-    The app may initialise Flask-Migrate before or after this call, or not at all. Therefore the app
-    is searched for it each time that an application context begins: each command begins one. The
-    search stops at the first request.
+    The app may initialise Flask-Migrate before or after this call, or not at all. Therefore the
+    function looks for Flask-Migrate each time that an application context begins, as in each
+    command, until the first request.
     """
     if SEARCH in app.extensions:
         return

@@ -407,7 +407,7 @@ class ItemView(Struct, frozen=True):
 
     @property
     def embargo(self) -> date | None:
-        """The first day (UTC) on which readers may read the files; None if it is not in the future."""
+        """The first day (UTC) on which readers may read the files; None without an embargo."""
         return (
             self.record.embargo
             if catalogue_items.is_closed(self.record.embargo, self.today)
@@ -434,7 +434,7 @@ class ItemView(Struct, frozen=True):
         return next((other.ibi for other in self.related if other.is_original), None)
 
     def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
-        """Return the file at the first of the paths that exists in the item; None if none exists."""
+        """Return the file at the first of the paths that exists in the item, or None."""
         files = {file.path: file for file in self.record.files}
         return next((files[path] for path in paths if path in files), None)
 

@@ -1,1 +1,1 @@
-"""What the commands of both products share: options, output, progress."""
+"""The parts that the commands of Archives and resolvers share: options, output, progress."""

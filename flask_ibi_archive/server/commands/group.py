@@ -1,4 +1,4 @@
-"""The class of the command groups, and what the commands share: options, checks, functions."""
+"""The class of the command groups, and functions for commands: options, checks, items."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Finding:
     :param name: the name of the check.
     :param ok: whether the check passed.
     :param text: the explanation for the user, in one line.
-    :param is_warning: whether the check passed, but users may not get what the text is about.
+    :param is_warning: whether the check passed, but the administrator should read the text.
     """
 
     name: str
@@ -73,8 +73,8 @@ def run_check(name: str, check: Callable[[], str]) -> Finding:
 class IBIGroup(AppGroup):
     """A command group whose help page has sections. Commands are imported when they are used.
 
-    :param sections: for each title of a section, its commands with their modules, separated by
-        spaces, such as ``setup.init setup.upgrade``.
+    :param sections: a dictionary from the title of each section to its commands, each with the name
+        of its module in front, separated by spaces, such as ``setup.init setup.upgrade``.
     :param package: the package that contains the modules.
     """
 
@@ -105,7 +105,7 @@ class IBIGroup(AppGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the arguments name. The error suggests similar names."""
+        """Find the command that the arguments name. The error for a wrong name suggests others."""
         name = args[0]
         if name not in self.modules and not name.startswith("-") and not ctx.resilient_parsing:
             similar = get_close_matches(name, self.modules)

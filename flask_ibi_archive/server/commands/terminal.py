@@ -85,7 +85,7 @@ def warn(text: str) -> None:
 
 
 class Bars(ExitStack):
-    """Shows a progress bar for each stage of a command, if standard error is a terminal.
+    """The progress bars of a command, one for each stage, if standard error is a terminal.
 
     :param labels: a label for each stage. The keyword is the name of the stage.
     :ivar shown: whether the bars are shown.
@@ -138,7 +138,7 @@ def confirm(question: str, yes: bool, option: str = "--yes") -> None:
 
 
 def prompt(name: str) -> str:
-    """Return a secret that the user types on the terminal. It is not shown.
+    """Ask for a secret on the terminal, and return what the user types. It is not shown.
 
     :param name: the text of the prompt.
     """

@@ -1,9 +1,10 @@
-"""Lets requests fail at once while a PostgreSQL server is silent.
+"""Let requests fail at once while a PostgreSQL server is silent.
 
 Without this, each request would wait for the server until its timeout, and soon all threads of the
-web server would wait. A server is *silent* after a request has waited in vain, if the server has
-answered nobody in this process meanwhile. Then one request a second is let through as a test. It
-waits only briefly for each sign of the server. The first answer to a statement ends the silence.
+web server would wait. A server is *silent* if a request has waited in vain, and no other request of
+this process got an answer meanwhile. Then one request in each second is a test: it may use the
+server, but waits only briefly for any reaction. The other requests fail. The first answer to a
+statement ends the silence.
 
 Each process finds this out for itself. There is no lock: if two requests begin a test at the same
 moment, one more request waits briefly.
@@ -47,9 +48,10 @@ class ServerSilent(PoolTimeoutError):
 class Breaker:
     """Decides whether a request may wait for a database server.
 
-    :ivar patience: the number of seconds that a request waits for the next sign of the server. The
-        server is silent if there is a limit.
-    :ivar answers: the number of answers to statements. It tells whether there was one meanwhile.
+    :ivar patience: the number of seconds that a request waits for the next reaction of the server.
+        It is infinite unless the server is silent.
+    :ivar answers: the number of answers to statements so far. Two values show whether there was an
+        answer in between.
     :ivar clock: returns the time in seconds.
     """
 
@@ -62,7 +64,7 @@ class Breaker:
         self._tester: int | None = None
 
     def check(self) -> None:
-        """Return if the request of the current thread may wait for the server.
+        """Check that the request of the current thread may wait for the server.
 
         :raises ServerSilent: if the server is silent and this request is not a test.
         """
@@ -83,8 +85,8 @@ class Breaker:
     def note_timeout(self, answers: int) -> None:
         """Note that a request has waited in vain.
 
-        :param answers: the number of answers when the wait began. If there were more meanwhile,
-            only one statement takes too long.
+        :param answers: the value of :attr:`answers` when the wait began. If it has grown, the
+            server answers others, and is not silent.
         """
         if answers == self.answers:
             self.patience = PATIENCE
@@ -97,7 +99,8 @@ class Breaker:
 
         :param limit: the number of seconds that the steps may take; None: any time.
         :param no_answer: the class of the error if the server did not answer in time.
-        :param steps: the generator of psycopg. It yields what it waits for, and gets what is ready.
+        :param steps: a generator of psycopg. It yields the events that it waits for; the events
+            that happened are sent to it.
         """
         if limit is None:
             return (yield from steps)
@@ -121,14 +124,16 @@ class Breaker:
 
 @cache
 def find_breaker(database: str) -> Breaker:
-    """Return the breaker of a database, which an Archive and a resolver in one process share."""
+    """Return the breaker of a database; there is one for all users of a database in a process."""
     return Breaker()
 
 
 def limit_connections(find_limit: FindLimit, breaker: Breaker) -> type[Any]:
-    """Return a class of connections for an engine. A request waits for each answer for some time.
+    """Return a subclass of psycopg's Connection that waits for each answer for a limited time.
 
     psycopg must be installed.
+
+    :param find_limit: returns the limit for the current request in seconds; None: there is none.
     """
     from psycopg import Connection, OperationalError
     from psycopg.errors import ConnectionTimeout

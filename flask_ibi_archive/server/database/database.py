@@ -50,13 +50,13 @@ SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
 class Database:
     """The database of an Archive or of a resolver.
 
-    A missing SQLite file is not created here, but by :meth:`create`.
+    Only :meth:`create` creates a missing SQLite file.
 
     :param uri: the URL; the parameters ``timeout`` and ``creator`` are those of
         :func:`make_engine`.
     :param history: the migrations that create the required tables.
     :param find_limit: returns the time that a statement of the current request may take.
-    :param belongs_to_host: whether the database belongs to the host. Then the journal mode of its
+    :param belongs_to_host: whether the database belongs to the host. Then the journal mode of an
         SQLite file is never changed.
     """
 
@@ -99,7 +99,8 @@ class Database:
         """Call a function with a connection for reading, and return the result of the function.
 
         If the connection is broken, for example after a restart of the server, the function is
-        called again with a new connection. If the server did not answer in time, it is not.
+        called again with a new connection. If the server did not answer in time, the function is
+        not called again.
 
         :raises NotReady: if the database does not answer, or does not contain the tables.
         """
@@ -180,7 +181,7 @@ class Database:
     # --- the database itself ---------------------------------------------------------------------
 
     def explain(self, error: Exception, committing: bool = False) -> NotReady:
-        """Return an error whose message states why the database failed, and what users can do.
+        """Convert an error to a NotReady that says why the database failed, and what to do.
 
         The message does not contain the password of the database.
 
@@ -277,12 +278,12 @@ def get_driver_message(error: DBAPIError) -> str:
 
 
 def get_sqlstate(error: DBAPIError) -> str | None:
-    """Return the error code of PostgreSQL. The driver psycopg2 calls it pgcode."""
+    """Return the error code of PostgreSQL, which psycopg2 calls pgcode; None on SQLite."""
     return getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
 
 
 def can_be_repeated(error: DBAPIError) -> bool:
-    """Return whether PostgreSQL asks to repeat the transaction: serialization failure, deadlock."""
+    """Return whether the transaction can be repeated after a serialization failure or deadlock."""
     return get_sqlstate(error) in ("40001", "40P01")
 
 

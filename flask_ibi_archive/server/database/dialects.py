@@ -1,4 +1,4 @@
-"""Handles differences between SQLite and PostgreSQL: types, functions, upserts, statement sizes."""
+"""Hide the differences of SQLite and PostgreSQL: types, functions, upserts, statement sizes."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _is_postgresql(user: Any) -> bool:
 def run_on_postgresql(connection: sa.Connection, *statements: str) -> None:
     """Run statements that only PostgreSQL needs, such as locks of tables.
 
-    On SQLite this function does nothing: SQLite has only one write transaction at a time, and makes
-    a new plan for each statement.
+    On SQLite this function does nothing. SQLite needs no locks, because it has only one write
+    transaction at a time, and needs no advice to the planner, because it plans each statement anew.
     """
     if _is_postgresql(connection):
         for statement in statements:
@@ -69,27 +69,27 @@ def run_on_postgresql(connection: sa.Connection, *statements: str) -> None:
 
 
 def insert_or_update(connection: sa.Connection, table: Any) -> Any:
-    """Return an INSERT statement to which the caller adds an ON CONFLICT clause."""
+    """Return an INSERT statement of the dialect, to which callers add an ON CONFLICT clause."""
     return (postgresql if _is_postgresql(connection) else sqlite).insert(table)
 
 
 class JsonList(sa.TypeDecorator[Any]):
     """The type of a parameter that is a list of texts or numbers.
 
-    All values are one parameter, as JSON, which the database expands into rows. SQLAlchemy would
-    need much time for one parameter per value, and psycopg for an array.
+    The list is sent as one JSON text, and the database expands the JSON into rows. This is faster
+    than one parameter per value (slow in SQLAlchemy) and than an array (slow in psycopg).
     """
 
     impl: Any = sa.Text
     cache_ok: bool | None = True
 
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str:
-        """Return the values as JSON."""
+        """Return the list as JSON."""
         return msgspec.json.encode(list(value)).decode()
 
 
 class IsListed(sa.BinaryExpression[bool]):
-    """The SQL condition that a column has one of the values of a :class:`JsonList`."""
+    """The SQL condition that the value of a column is in a :class:`JsonList`."""
 
     inherit_cache: bool | None = True
 
@@ -107,28 +107,31 @@ def _search_list(element: IsListed, compiler: Any, **options: Any) -> str:
 
 
 def is_listed(column: Any, name: str) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a column has one of the values of a parameter, a list."""
+    """Return the SQL condition that the value of a column is in a list, which is a parameter.
+
+    :param name: the name of the parameter. The value of the parameter is passed at execution.
+    """
     return IsListed(
         column.expression, sa.bindparam(name, type_=JsonList), operators.in_op, sa.Boolean()
     )
 
 
 def is_one_of(column: Any, values: Iterable[str] | Iterable[int]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a column has one of the values."""
+    """Return the SQL condition that the value of a column is one of ``values``."""
     return IsListed(
         column.expression, sa.literal([*values], JsonList), operators.in_op, sa.Boolean()
     )
 
 
 class JsonValues(FunctionElement[str]):
-    """The SQL function whose table has the values of a :class:`JsonList`."""
+    """The SQL function that expands a :class:`JsonList` into rows: one row for each value."""
 
     inherit_cache: bool | None = True
     on_postgresql = "json_array_elements_text"
 
 
 class JsonRows(JsonValues):
-    """The SQL function whose table has the elements of a :class:`JsonList`, each as JSON."""
+    """The same as :class:`JsonValues`, but the value in each row is JSON, such as a list."""
 
     inherit_cache: bool | None = True
     on_postgresql = "json_array_elements"
@@ -143,15 +146,20 @@ def _list_values(element: JsonValues, compiler: Any, **options: Any) -> str:
 
 
 def list_values(name: str) -> sa.TableValuedAlias:
-    """Return the values of a parameter, a list, as a table with the column ``value``."""
+    """Return a table with the column ``value`` and a row for each value of a list.
+
+    :param name: the name of the parameter that is the list.
+    """
     listed: sa.BindParameter[Any] = sa.bindparam(name, type_=JsonList)
     return JsonValues(listed).table_valued(sa.column("value", sa.Text))
 
 
 def select_rows(name: str, *types: Any) -> sa.Select[Any]:
-    """Return a SELECT of the rows of a parameter, a list of lists with the values of columns.
+    """Return a SELECT whose rows are the inner lists of a parameter, which is a list of lists.
 
-    One parameter for many rows takes a fraction of the time of a parameter for each value.
+    One parameter for all rows takes a fraction of the time of one parameter for each value.
+
+    :param name: the name of the parameter.
 
     :param types: the types of the columns.
     """
@@ -166,10 +174,10 @@ def select_rows(name: str, *types: Any) -> sa.Select[Any]:
 
 
 class FewTexts(FunctionElement[str]):
-    """The SQL function whose table has the rows of a SELECT.
+    """An SQL function that returns the rows of a SELECT, and makes PostgreSQL expect few rows.
 
-    PostgreSQL expects hundreds of rows from a recursive query or from JSON, and would then rather
-    read a whole table than search by keys. From an array, it expects ten rows.
+    PostgreSQL expects hundreds of rows from a recursive query or from JSON. It would then read a
+    whole table instead of searching by keys. From an array, it expects ten rows.
     """
 
     inherit_cache: bool | None = True
@@ -184,12 +192,15 @@ def _select_few(element: FewTexts, compiler: Any, **options: Any) -> str:
 
 
 def list_few(rows: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.TableValuedAlias:
-    """Return the few texts in the column ``value`` of a SELECT as a table with this column."""
+    """Return a table with the texts of a SELECT, for which PostgreSQL expects few rows.
+
+    :param rows: a SELECT of one column, which becomes the column ``value`` of the table.
+    """
     return FewTexts(rows.scalar_subquery()).table_valued(sa.column("value", sa.Text))
 
 
 def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Value]]:
-    """Yield the values in lists with ``size`` values each; the last list may be shorter."""
+    """Divide values into lists of ``size`` values, and yield the lists; the last may be shorter."""
     remaining = iter(values)
     while batch := list(islice(remaining, size)):
         yield batch

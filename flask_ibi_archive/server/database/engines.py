@@ -1,4 +1,4 @@
-"""Creates engines for SQLite and PostgreSQL, which open connections and begin transactions."""
+"""Create engines for SQLite and PostgreSQL; these open connections and begin transactions."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def make_engine(uri: str, timeout: float, find_limit: FindLimit, creator: Creato
     """Return an engine for a database.
 
     The engine is in autocommit mode, so statements that read need no transaction. SQLite checks
-    foreign keys, and locks the database when a write transaction begins. A commit returns after the
-    data is on the disk. Therefore no identifier is issued twice, even after a power failure.
+    foreign keys, and locks the database when a write transaction begins. A commit returns only when
+    the data is on the disk. Therefore no identifier is issued twice, even after a power failure.
 
     :param timeout: the number of seconds to wait for a new connection. The engine also waits this
         time for a server that does not respond.
     :param find_limit: returns the time that a statement of the current request may take.
-    :param creator: the function with which the host opens its connections, if it has one. With such
+    :param creator: the function with which the host opens connections, or None. With such
         connections, a request may wait without limit for a server that hangs.
     :raises ArgumentError: if ``uri`` is not a URL that SQLAlchemy accepts.
     :raises NoSuchModuleError: if the database is neither SQLite nor PostgreSQL.
@@ -176,7 +176,7 @@ def is_same_database(first: str, second: str) -> bool:
 
 
 def identify_database(url: URL) -> str:
-    """Return a text that is equal for all URLs of a database, without user and password."""
+    """Return a text, without user and password, that is equal for all URLs of one database."""
     name = url.database or ""
     if url.get_backend_name() == "sqlite":
         return f"sqlite {Path(name.removeprefix('file:')).resolve()}"
@@ -190,7 +190,7 @@ def identify_database(url: URL) -> str:
 
 
 def describe_place(url: URL) -> str:
-    """Return where a database is, without the password.
+    """Describe where a database is, without the password.
 
     :returns: for SQLite the path, for PostgreSQL the host, the port and the name.
     """
@@ -227,7 +227,7 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
 def make_reader(engine: Engine) -> Engine:
     """Return an engine for the same database that does not begin transactions.
 
-    It has no event listeners, because they would make each statement slower.
+    The new engine has no event listeners, because they would make each statement slower.
     """
     if isinstance(engine.pool, StaticPool):
         pool: Pool = engine.pool
@@ -237,7 +237,7 @@ def make_reader(engine: Engine) -> Engine:
 
 
 def refuse_missing_file(engine: Engine, file: Path, advice: str) -> None:
-    """Let an engine refuse connections while the database file is missing.
+    """Make an engine refuse connections while the database file is missing.
 
     Otherwise SQLite would create an empty file.
 

@@ -1,4 +1,4 @@
-"""Creates, upgrades, downgrades and removes the tables with alembic.
+"""Create, upgrade, downgrade and remove the tables with alembic.
 
 A host can have its own migrations in the same database. :func:`include_name` hides the tables of
 this package from these migrations.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The migrations of the tables of an Archive or of a resolver.
+    """A migration history: the migrations of the tables of an Archive, or of a resolver.
 
     :param folder: the name of the subfolder in the folder ``migrations``.
     :param version_table: the name of the table that contains the revision of the database.
@@ -65,7 +65,10 @@ RESOLVER = History(
 
 
 def replica_history(history: History) -> History:
-    """Return the history of a replica, which copies the tables of the main database."""
+    """Return the migration history for messages about a replica (a read-only copy).
+
+    The tables of a replica change only after those of the main database.
+    """
     return replace(
         history,
         setting="IBI_READ_DATABASE_URI",
@@ -96,7 +99,7 @@ def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
 
 
 def migrations_path(history: History = ARCHIVE) -> Path:
-    """Return the folder with the migrations of a history.
+    """Return the folder with the migrations of a migration history.
 
     The folder is inside the package. In a checkout of the source code, the folder is next to the
     package.
@@ -107,7 +110,7 @@ def migrations_path(history: History = ARCHIVE) -> Path:
 
 
 def configuration(connection: Connection | None = None, history: History = ARCHIVE) -> Config:
-    """Return a configuration of alembic for a history and a connection."""
+    """Return a configuration of alembic for a migration history and a connection."""
     from alembic.config import Config
 
     config = Config()
@@ -150,7 +153,7 @@ def check_revision(connection: Connection, history: History = ARCHIVE) -> None:
 
 
 def _refuse_tables_without_revision(connection: Connection, history: History) -> None:
-    """Check that tables whose revision is not in the version table do not exist.
+    """Check that there are no tables, since the version table contains no revision for them.
 
     :raises NotReady: if the tables exist. The error says what to do.
     """
@@ -190,7 +193,8 @@ def downgrade(connection: Connection, revision: str = "base", history: History =
 def run_environment(metadata: MetaData) -> None:
     """Prepare the environment of alembic, and run the migrations. Each ``env.py`` calls this.
 
-    :param metadata: the tables of the history. Other tables are not compared with the models.
+    :param metadata: the tables that this migration history manages. alembic ignores all other
+        tables of the database.
     """
     from alembic import context
 

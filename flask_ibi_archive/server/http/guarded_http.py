@@ -1,4 +1,4 @@
-"""Sends an HTTP request to an untrusted URL, with a deadline for the whole request.
+"""Send an HTTP request to an untrusted URL, with a deadline for the whole request.
 
 The URL comes from an item or from another server. An attacker could choose the URL of an internal
 server. Therefore these rules apply:
@@ -13,8 +13,9 @@ server. Therefore these rules apply:
   sends single bytes could keep the connection open for ever. Only a TLS handshake may exceed the
   deadline, by the time that the connection took.
 
-The address is exchanged with public means of urllib3 (tested with 1.26 and 2.8): ``connect()``,
-``host`` and ``server_hostname`` of its connections, and ``ConnectionCls`` of its pools.
+To connect to the checked address instead of the name, only public attributes of urllib3 are used
+(tested with 1.26 and 2.8): ``connect()``, ``host`` and ``server_hostname`` of a connection, and
+``ConnectionCls`` of a pool.
 
 A resolver asks many Archives at the same time with libcurl, and checks the IP addresses in the same
 way (:mod:`~flask_ibi_archive.resolver.asking`).
@@ -55,10 +56,10 @@ class DeadlinePassed(requests.Timeout):
 
 
 def run_within(seconds: float, work: Callable[[], Result]) -> Result | None:
-    """Run a function and return the result, or None if the function takes too long.
+    """Call a function and return the result, or None if the function takes too long.
 
     The function runs in a daemon thread, because some functions (such as the look-up of a name)
-    cannot be stopped. After the timeout the thread continues, but its result is not used.
+    cannot be stopped. After the timeout, the thread continues, but the result is not used.
 
     :param seconds: the timeout.
     :param work: the function. The function must not raise exceptions.
@@ -221,7 +222,8 @@ _guards = local()
 def _is_unguarded(record: logging.LogRecord) -> bool:
     """Return whether a log record comes from a thread without a guard.
 
-    Log records from threads with a guard are not logged, because they may contain headers.
+    This function is a log filter: the records of threads with a guard are dropped, because they may
+    contain headers.
     """
     return getattr(_guards, "current", None) is None
 
@@ -229,8 +231,8 @@ def _is_unguarded(record: logging.LogRecord) -> bool:
 class _GuardedConnection(HTTPConnection):
     """A connection to an address that the guard has checked.
 
-    While the connection is opened, ``host`` is the address, so that the name is not looked up
-    again. Before and after, ``host`` is the name, which the Host header contains.
+    While the connection is opened, ``host`` is the IP address, so that the name is not looked up
+    again. Before and after that, ``host`` is the name, which becomes the Host header.
     """
 
     def connect(self) -> None:

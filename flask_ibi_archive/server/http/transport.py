@@ -1,4 +1,4 @@
-"""Sends a request, and returns the response or raises an error. Checks whether a URL works.
+"""Send a request, and return the response or raise an error; check whether a URL works.
 
 The query of a request may contain a secret (a registration key). Therefore no error, no cause of an
 error and no log contains the query.
@@ -69,8 +69,9 @@ Take = Callable[[int, bytes], None]
 class HttpResponse:
     """The response of a server.
 
-    :param headers: the value of each header by name. The names are in lower case.
-    :param complete: False if the body is longer than the limit. Then ``body`` has only the start.
+    :param headers: the values of the headers, by the names in lower case.
+    :param complete: False if the body is longer than the limit. Then ``body`` contains only the
+        start.
     """
 
     status: int
@@ -96,7 +97,7 @@ def fetch(
     take: Take | None = None,
     block: int = 1,
 ) -> HttpResponse:
-    """Return the response to a request. Redirects are not followed.
+    """Send a request, and return the response. Redirects are not followed.
 
     :param url: the URL without a query. Errors show it without user and password.
     :param query: the query. Errors do not show the query.
@@ -105,12 +106,13 @@ def fetch(
     :param inner_hosts: see :func:`~flask_ibi_archive.server.http.guarded_http.sending`.
     :param headers: further headers, such as Authorization. Errors do not show them.
     :param body: the body of a POST request. None for a GET request.
-    :param take: called with the status and each block of the body of a response whose status is 200
-        or 206. The body of the result is then empty. Its errors must be of this package; they end
-        the request. Of the body of another response, at most :data:`BLOCK` bytes are read.
+    :param take: called as ``take(status, block)`` for each block of the body, if the status is 200
+        or 206; the body of the result is then empty. It may raise only errors of this package,
+        which end the request. With any other status, at most :data:`BLOCK` bytes of the body are
+        read.
     :param block: the number of bytes of the body that are read at once. By default, the body is
-        read byte by byte, because a longer read could block, and lose what came before the
-        deadline.
+        read byte by byte, because a longer read could block until the deadline, and lose the bytes
+        that had already arrived.
     :raises TransportError: if no complete response arrives in time.
     """
     hide_keys(URLLIB3_LOGGERS)
@@ -148,7 +150,7 @@ def make_printable(text: str, limit: int = MAX_SHOWN) -> str:
 
 
 def find_alert(body: bytes, name: str = ALERT) -> str:
-    """Return the alert (a message for readers) in an answer, in one line; "" if there is none.
+    """Return the alert in an answer (a message for readers) in one line; "" if there is none.
 
     :param name: the name of the pair that contains the message.
     """
@@ -168,7 +170,7 @@ def without_password(url: str) -> str:
 def _read(
     url: str, response: requests.Response, limit: int, take: Take | None, block: int
 ) -> HttpResponse | TransportError:
-    """Read a response up to a number of bytes, and return the response or an error.
+    """Read at most ``limit`` bytes of the body; return the response or an error.
 
     :param url: the URL that an error shows.
     """
@@ -200,9 +202,9 @@ def _read(
 
 
 def explain(url: str, error: Exception) -> TransportError:
-    """Return a TransportError for an exception of :func:`~.guarded_http.sending`.
+    """Convert an exception of :func:`~.guarded_http.sending` to a TransportError.
 
-    The error does not contain the text of the exception.
+    The error does not contain the text of the exception, which may contain the query.
 
     :param url: the URL that the error shows.
     """
@@ -279,10 +281,11 @@ URLLIB3_LOGGERS = tuple(
 
 
 class LinkError(NamedTuple):
-    """Why a URL does not work.
+    """The reason why a URL does not work.
 
     :param reason: the reason, in one line.
-    :param is_of_host: whether the host can't be reached, so that its other URLs will not work.
+    :param is_of_host: whether the whole host cannot be reached, so that other URLs of this host
+        will not work either.
     """
 
     reason: str
@@ -292,12 +295,12 @@ class LinkError(NamedTuple):
 def find_link_error(
     url: str, base_url: str, inner_hosts: InnerHosts, timeout: float = LINK_TIMEOUT
 ) -> LinkError | None:
-    """Return why a URL does not work; None if it works.
+    """Request a URL, and return why it does not work; None if it works.
 
     A URL works if the last answer, after all redirects, has a status from 200 to 299. The status
     429 is no error either: the server has seen too many requests, and may have the document.
 
-    :param base_url: our own address, which the requests name.
+    :param base_url: our own address. The User-Agent header of the requests contains it.
     :param inner_hosts: the internal hosts to which requests may be sent.
     """
     headers = {"User-Agent": f"flask_ibi_archive (+{base_url})", "Accept": "*/*"}

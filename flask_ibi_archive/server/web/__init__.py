@@ -1,1 +1,1 @@
-"""What the pages of both products share: rendering, alerts, translations, static files."""
+"""The web pages of Archives and resolvers: rendering, alerts, translations, static files."""

@@ -1,4 +1,4 @@
-"""Builds the responses to persistent URLs: redirects and alerts ([R] 6.2).
+"""Build the responses to persistent URLs: redirects and alerts ([R] 6.2).
 
 An alert explains to the reader why there is no redirect. Browsers get the alert as a page. Programs
 get the alert as a list of pairs. Archives and resolvers use this module.
@@ -41,8 +41,8 @@ Pairs = list[tuple[str, "str | tuple[str, ...]"]]
 def redirect_response(redirect: Redirect, requested: persistent_urls.PersistentUrl) -> Response:
     """Return the redirect to the URL of the item.
 
-    Some query pairs of the persistent URL are not for the resolver. These pairs are added to the
-    URL of the item.
+    The query pairs of the persistent URL that are not meant for the resolver are added to the URL
+    of the item.
 
     Source: [R] 6.2.
     """
@@ -91,7 +91,7 @@ def method_response() -> Response:
 
 
 def unready_response(error: NotReady | ConfigError) -> Response:
-    """Return a 503 response without the details of the error, and log these details."""
+    """Log an error, and return a 503 response that does not contain the details of the error."""
     current_app.logger.error("no answer is possible: %s", error)
     return _respond("unready", 503, [(ALERT, responses.summarise_error(error))], retries=True)
 
@@ -135,7 +135,7 @@ def _respond(
 
 
 def _describe_alert(name: str, alert: Alert) -> dict[str, object]:
-    """Return the variables that the template of an alert has in addition to those of all pages."""
+    """Return the template variables of an alert, in addition to those of all pages."""
     if alert.kind is AlertKind.MALFORMED:
         return _describe_fault(alert.reason, alert.suggestion)
     values = _find_links(name, alert)
@@ -145,15 +145,16 @@ def _describe_alert(name: str, alert: Alert) -> dict[str, object]:
 
 
 def _describe_fault(reason: Reason | str | None, suggestion: str | None) -> dict[str, object]:
-    """Return the variables that say what is wrong in an identifier, and what was perhaps meant."""
+    """Return the template variables with the fault of an identifier, and with a suggestion."""
     meant = f"{requests.request_root()}/{suggestion}" if suggestion else None
     return {"reason": translate_reason(reason), "suggestion": suggestion, "meant": meant}
 
 
 def _describe_origin(ibi: Identifier) -> dict[str, object]:
-    """Return the variables that say where and when an identifier was minted.
+    """Return the template variables with the server and the date that an identifier contains.
 
-    If it cannot be decoded, it has a typing error, although it is well-formed.
+    If the identifier cannot be decoded, somebody has mistyped it. The variables then say what is
+    wrong.
     """
     try:
         decoded = decode_identifier(ibi)
@@ -164,7 +165,7 @@ def _describe_origin(ibi: Identifier) -> dict[str, object]:
 
 
 def _find_links(name: str, alert: Alert) -> dict[str, object]:
-    """Return helpful links on this host, such as links to the item and to its other parts.
+    """Find helpful links on this host, such as links to the item and to other parts of the item.
 
     :returns: the variables of the template that contain the links.
     """
@@ -206,7 +207,10 @@ def _find_path(url: persistent_urls.PersistentUrl) -> str:
 
 
 def _find_conflicts(alert: Alert) -> str:
-    """Return the path of the conflict, or that of the list if its number is unknown."""
+    """Return the path of the page of the conflict, or of the list of conflicts.
+
+    The list is used if the number of the conflict is unknown.
+    """
     path = f"{requests.request_root()}{CONFLICTS}"
     return path if alert.conflict is None else f"{path}/{alert.conflict}"
 

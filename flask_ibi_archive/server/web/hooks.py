@@ -1,4 +1,4 @@
-"""Adds pages to an app, and answers messages and persistent URLs before the app.
+"""Add pages to an app, and answer messages and persistent URLs before the app.
 
 An Archive and a resolver use this module. Persistent URLs have no route: a hook answers them if the
 host app has no route for the path. Other functions distinguish persistent URLs with spelling errors
@@ -101,14 +101,17 @@ def is_unrouted() -> bool:
 
 
 def has_catch_all_route() -> bool:
-    """Return whether the app has one route for all paths, such as that of a page in a database."""
+    """Return whether the app has one route that matches all paths, such as ``/<path:page>``."""
     rule = request.url_rule
     return rule is not None and _CATCH_ALL.fullmatch(rule.rule) is not None
 
 
 @request_log.logged(request_log.PERSISTENT_URL)
 def answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:
-    """Answer the requested target; return None if the target may be a page of the host."""
+    """Answer the target of the request; return None if the target may be a page of the host.
+
+    The parameters are those of :func:`answer_unrouted`.
+    """
     is_read = request.method in ("GET", "HEAD")
     target = requests.request_target()
     try:
@@ -126,11 +129,11 @@ def answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response
 
 
 def correct_path(redirect: RequestRedirect) -> Response | None:
-    """Return a redirect of werkzeug to a corrected path, if the path may be one of this package.
+    """Return werkzeug's redirect to a corrected path, or None if the path is certainly not ours.
 
-    Werkzeug adds a missing slash at the end of the path, or merges repeated slashes. The location
-    has no host: that of werkzeug is the Host header, which an attacker can forge. But it has the
-    path under which the app is mounted.
+    Werkzeug adds a missing slash at the end of the path, or merges repeated slashes. The returned
+    location contains no host, because werkzeug takes the host from the Host header, which an
+    attacker can forge. It contains the path under which the app is mounted.
     """
     url = urlsplit(redirect.new_url)
     path = url.path.removeprefix(request.root_path.rstrip("/"))
@@ -226,7 +229,7 @@ def is_like_persistent_url(target: str) -> bool:
 
 
 def _without_folder(path: str) -> str:
-    """Return a path without the folder that precedes the IBI in some URLs."""
+    """Remove the folder ``ibi`` or ``rep``, which precedes the IBI in some URLs, from a path."""
     path = path.lstrip("/")
     folder, _, rest = path.partition("/")
     return rest.lstrip("/") if folder.lower() in ("ibi", "rep") else path
@@ -279,8 +282,9 @@ class IBIConverter(BaseConverter):
 class OwnItemConverter(IBIConverter):
     """Matches an identifier in the routes of this package, and no other text.
 
-    The large weight gives rules of the app precedence, whichever converter they use. Other paths
-    that begin as ours, such as ``/col/of/photos``, remain for a route of the app for all paths.
+    Werkzeug tries converters with a large weight last. Therefore all routes of the app have
+    precedence. A path such as ``/col/of/photos``, which is not an identifier, is left to a route of
+    the app for all paths.
     """
 
     # werkzeug allows no groups
@@ -294,8 +298,9 @@ class OwnItemConverter(IBIConverter):
 class OwnWordConverter(AnyConverter):
     """Matches a fixed word in the routes of this package.
 
-    A rule of the app that contains the word itself has precedence, because Werkzeug selects rules
-    without converters first. A rule of the app with another converter has a larger weight.
+    Werkzeug selects rules without converters first. Therefore a rule of the app that contains the
+    word itself has precedence. A rule of the app with a converter comes later, because its weight
+    is larger.
     """
 
     weight = -1
@@ -309,11 +314,11 @@ def prepare_app(state: BlueprintSetupState) -> None:
 
     The blueprint of an Archive and the blueprint of a resolver call this function.
 
-    Flask calls the ``before_request`` functions in the order of their registration, up to the first
-    that answers, and the ``after_request`` functions in reverse order. The app may have registered
-    functions before this package. But a function of this package must be called before all other
-    ``before_request`` functions, and another one after all other ``after_request`` functions.
-    Therefore two methods of the app are replaced, as a subclass would do.
+    Flask calls the ``before_request`` functions in the order of registration, until one of them
+    answers, and the ``after_request`` functions in the reverse order. The app may have registered
+    functions before this package. But this package must act before all ``before_request``
+    functions, and after all ``after_request`` functions. Therefore this function replaces two
+    methods of the app, as a subclass would do.
     """
     state.app.url_map.converters[OWN_WORD] = OwnWordConverter
     state.app.jinja_env.globals.update(FUNCTIONS)
@@ -345,8 +350,8 @@ def add_page(
 
     :param path: the path, such as ``/ibi/health/live``. Two words or more are required. The third
         word and later words may be parameters of the view, such as ``f"<{NUMBER}:year>"``.
-    :param for_servers: whether other servers read the page. The hooks of the app do not answer
-        instead of it; :func:`prepare_app` is called before.
+    :param for_servers: whether other servers read the page. Then the answers of the app's hooks are
+        ignored for this page. :func:`prepare_app` must be called before.
     """
     first, word, *rest = path.lstrip("/").split("/")
     rule = "/".join(["", first, f"<{OWN_WORD}('{word}'):word>", *rest])
@@ -389,13 +394,13 @@ def add_rule_for_all_methods(
 
 
 def answer_first(app: App, *answers: Hook, before_resolver: bool = False) -> None:
-    """Let functions answer persistent URLs; :func:`prepare_app` is called before.
+    """Register functions that answer persistent URLs. Call :func:`prepare_app` before.
 
     The functions are called if the app has no route for the path (:func:`.is_unrouted`).
 
     :param answers: the functions. They return None if they do not answer the request.
-    :param before_resolver: whether these functions are called before that of a resolver in the
-        same app, in whichever order both are registered.
+    :param before_resolver: whether these functions precede the function of a resolver in the same
+        app, in whatever order the extensions are registered.
     """
     others = app.extensions[ANSWERS]
     app.extensions[ANSWERS] = [*answers, *others] if before_resolver else [*others, *answers]
@@ -405,8 +410,8 @@ def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     """Answer a message to the service, a page for other servers, or a persistent URL.
 
     A resolver cannot log in, follow a redirect to https, or wait. Therefore the answers of the
-    app's hooks do not count here. But the hooks run, because functions that run after the request,
-    templates and access policies may need what they prepare.
+    app's hooks are ignored here. But the hooks are run, because later functions, templates and
+    access policies may need the data that the hooks prepare.
 
     :param run_hooks: runs the hooks of the app until one answers, as Flask does.
     :returns: None if the app answers the request.

@@ -1,8 +1,8 @@
-"""Chooses the format of an answer from the Accept header of the request (RFC 9110, 12.5.1).
+"""Choose the format of an answer from the Accept header of the request (RFC 9110, 12.5.1).
 
 Clients negotiate at a landing page, at the page of the metadata and at a file. A persistent URL
-leads to one of them: to the metadata if the client accepts metadata rather than anything else. The
-media types are those of DOIs (https://citation.doi.org/docs.html), so that the same programs work.
+leads to one of these; to the metadata if the client prefers metadata to anything else. The media
+types are those of DOIs (https://citation.doi.org/docs.html), so that the same programs work.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def choose_format(accept: MIMEAccept, formats: Mapping[str, str | None]) -> str 
     all types.
 
     :param formats: the media types of the formats, by name.
-    :returns: the name of a format; "" for HTML, also if the client wants a description in a format
-        that does not exist; None if the client accepts none of them.
+    :returns: the name of a format, or "" for HTML. HTML is also chosen if the client wants metadata
+        in an unknown format. None if the client accepts none of the formats.
     """
     if not accept:
         return ""
@@ -69,7 +69,7 @@ def choose_format(accept: MIMEAccept, formats: Mapping[str, str | None]) -> str 
 
 
 def choose_media_type(accept: MIMEAccept, name: str, media_type: str) -> str:
-    """Return the media type of a response in a format: an alias if the client accepts only that."""
+    """Return the media type for a response in a format, or an alias that the client prefers."""
     types = [media_type, *(type for type, format in ALIASES.items() if format == name)]
     return _read_ranges(accept).best_match(types, media_type)
 
@@ -79,9 +79,9 @@ def prefers_metadata(
     file_type: str | None = None,
     formats: Mapping[str, str | None] = _KNOWN,
 ) -> bool:
-    """Return whether a client that asks for a work wants its metadata, and nothing else as much.
+    """Return whether a client that asks for a work prefers metadata to anything else.
 
-    A range such as ``application/*`` also means files, so that it does not ask for metadata.
+    A range such as ``application/*`` is not a wish for metadata, because it also matches files.
 
     :param file_type: the media type of the work, or None if it is not known yet.
     :param formats: the media types of the formats, by name.
@@ -94,9 +94,9 @@ def prefers_metadata(
 
 
 def add_metadata_step(wanted: PersistentUrl) -> PersistentUrl:
-    """Return the persistent URL of the metadata in the format that the client of the request wants.
+    """Change a persistent URL so that it leads to metadata, if the current client wants metadata.
 
-    A persistent URL that names a file, the list of files or metadata does not change.
+    A persistent URL that already names a file, the list of files or metadata does not change.
     """
     relation, accept = wanted.verbs.relation, request.accept_mimetypes
     names_part = bool(wanted.path) or wanted.verbs.file_list or f"{relation.shape}m" not in SHAPES
@@ -108,7 +108,9 @@ def add_metadata_step(wanted: PersistentUrl) -> PersistentUrl:
 
 
 def read_resolution_request(wanted: PersistentUrl, target: str) -> ResolutionRequest:
-    """Return the request for a persistent URL, which may be another one than that of the request.
+    """Combine a persistent URL with the headers and the addresses of the current request.
+
+    The persistent URL need not be the URL of the current request.
 
     :param target: the path and the query of the persistent URL.
     """
@@ -122,5 +124,5 @@ def read_resolution_request(wanted: PersistentUrl, target: str) -> ResolutionReq
 
 
 def _read_ranges(accept: MIMEAccept) -> MIMEAccept:
-    """Return the ranges without parameters, which select no other format."""
+    """Remove the parameters of media ranges, because no format depends on a parameter."""
     return MIMEAccept([(parse_options_header(text)[0], quality) for text, quality in accept])

@@ -1,4 +1,4 @@
-"""Logs one line for each message, persistent URL and former link that an app answers.
+"""Log one line for each message, persistent URL and former link that an app answers.
 
 Requests for other pages, also those of the host, are not logged. The logger has no handler of its
 own: the host decides whether lines are written, where, and in which format. The values are in the
@@ -39,13 +39,18 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def start() -> None:
-    """Note when the current request came, if its line may be logged."""
+    """Note the time when the current request arrived, unless nothing is logged."""
     if log.isEnabledFor(INFO):
         request.environ[STARTED] = perf_counter()
 
 
 def logged(kind: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let the requests that a function answers be logged; it returns None for other requests."""
+    """Decorate a function that answers requests, so that each request that it answers is logged.
+
+    The function returns None for a request that it does not answer.
+
+    :param kind: the kind of these requests in the log.
+    """
 
     def decorate(answer: Callable[P, R]) -> Callable[P, R]:
         @wraps(answer)
@@ -62,7 +67,7 @@ def logged(kind: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def finish(response: Response) -> None:
-    """Log the line of the current request, if it is of a kind that is logged."""
+    """Log the current request, if a function with the decorator :func:`logged` has answered it."""
     environ = request.environ
     if STARTED not in environ or KIND not in environ:
         return

@@ -1,4 +1,4 @@
-"""Reads facts about the current app and the current request.
+"""Read facts about the current app and the current request.
 
 Such facts are the Archive of the app, the URL of the request, the IP address of the user, and the
 form of an answer that the client prefers. The views of an Archive and of a resolver use this
@@ -60,7 +60,7 @@ def current_resolver() -> ResolverService:
 
 
 def shared_config() -> SharedConfig:
-    """Return the shared settings of the Archive; if the app has none, those of the resolver."""
+    """Return the settings of the Archive; if the app has no Archive, those of the resolver."""
     extensions = current_app.extensions
     if EXTENSION in extensions:
         return current_archive().config
@@ -102,7 +102,7 @@ def request_target() -> str:
 
 
 def read_query() -> dict[str, str]:
-    """Return the query of the request; ``request.args`` fails for bytes that are not UTF-8."""
+    """Return the query of the request as a dictionary. Bytes that are not UTF-8 are allowed."""
     return dict(decode_query_string(request.query_string))
 
 
@@ -133,7 +133,7 @@ def find_root(configured: str) -> str:
 
 
 def request_origin() -> str:
-    """Return the part of the URL of the request that precedes its target, including its port."""
+    """Return the beginning of the URL of the request, up to :func:`request_target`, with a port."""
     return f"{request.scheme}://{request_host()}{request_root()}"
 
 
@@ -143,10 +143,11 @@ def request_url() -> str:
 
 
 def find_path(url: str) -> str:
-    """Return a URL of the Archive without its host if the reader uses another host of the app.
+    """Remove the host from a URL of the Archive, if the reader uses another host of the app.
 
-    An app on ``http://127.0.0.1:5000`` has no page at the address of its Archive, perhaps. Former
-    hosts, and that of a resolver in the same app, lead to the address of the Archive.
+    Perhaps only this other host, such as ``http://127.0.0.1:5000``, is reachable. The host stays
+    for readers at a former host or at the host of a resolver in the same app, which must be led to
+    the address of the Archive.
     """
     config, host = current_archive().config, normalize_host(request_host())
     origin, rest = config.base_url, url[len(config.base_url) :]
@@ -177,15 +178,15 @@ def is_message() -> bool:
 
 
 def user_address() -> str:
-    """Return the IP address of the user; return :data:`UNKNOWN_USER` if the address is unknown."""
+    """Return the IP address of the user, or :data:`UNKNOWN_USER` if the address is unknown."""
     return request_addresses()[0]
 
 
 def request_addresses() -> tuple[str, ...]:
     """Return the IP addresses of the user and of the proxies that forwarded the request.
 
-    :returns: the address of the user, followed by the addresses of the proxies. If the address of
-        the user is unknown, the tuple contains only :data:`UNKNOWN_USER`.
+    :returns: the address of the user, followed by the addresses of the proxies; or a tuple with
+        only :data:`UNKNOWN_USER` if the address of the user is unknown.
     """
     trusted = shared_config().trusted_proxies
     forwarded_for = request.headers.getlist("X-Forwarded-For") if trusted else ()

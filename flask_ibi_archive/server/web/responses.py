@@ -1,4 +1,4 @@
-"""Builds responses: pages for people, static files, and lists of pairs for programs.
+"""Build responses: pages for people, static files, and lists of pairs for programs.
 
 An Archive and a resolver serve the same files under ``/ibi/static/``. The URLs in pages contain a
 version, so that browsers keep the files until they change.
@@ -91,13 +91,16 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
 
 
 def _name_site() -> str:
-    """Return the name of a site without one. The name of its host would be none for readers."""
+    """Return a name for a site without IBI_ARCHIVE_NAME, such as "Repository".
+
+    The name of the host would tell readers nothing.
+    """
     is_resolver = RESOLVER_EXTENSION in current_app.extensions
     return gettext("Resolver of IBI identifiers") if is_resolver else gettext("Repository")
 
 
 def make_conditional(response: Response) -> Response:
-    """Add an entity tag, and return the response, without its body if the client has it already."""
+    """Add an entity tag to a response, and return it; without the body if the client has that."""
     if response.status_code == 200:
         response.add_etag(weak=True)
         response.make_conditional(request)
@@ -144,8 +147,8 @@ def list_templates(template: str) -> list[str]:
 def find_environment() -> Environment:
     """Return the environment of the app's templates.
 
-    An app may have a loader of its own, which does not search the folders of blueprints. Then the
-    result is a second environment, which finds the templates of the package, too.
+    If the app has a loader of its own, which does not search the folders of blueprints, the result
+    is a second environment. It also finds the templates of the package.
     """
     app = current_app
     found: Environment | None = app.extensions.get(ENVIRONMENT)
@@ -162,7 +165,7 @@ def find_environment() -> Environment:
 
 
 def find_base_template() -> Template:
-    """Return the template that all pages extend: that in IBI_BASE_TEMPLATE, or our own."""
+    """Return the template that all pages extend: the one named by IBI_BASE_TEMPLATE, or our own."""
     name = requests.shared_config().base_template
     return find_environment().select_template(list_templates("base") if name is None else [name])
 
@@ -191,7 +194,7 @@ def allow_origins(response: Response) -> None:
 
 
 def hide_from_search(response: Response) -> Response:
-    """Ask search engines not to list a page that repeats others, and return the response."""
+    """Ask search engines not to list a page, and return the response."""
     response.headers["X-Robots-Tag"] = "noindex"
     return response
 
@@ -224,8 +227,9 @@ def pairs_response(text: str, status: int = 200, **headers: str) -> Response:
 def health_response(checks: Mapping[str, Callable[[], object]] = MappingProxyType({})) -> Response:
     """Answer the health check of a monitoring program.
 
-    :param checks: what must be ready, by name. A function raises NotReady or ConfigError if its
-        part is not ready. The response then has the status 503, and names the part and the reason.
+    :param checks: a dictionary from the name of each necessary part to a function. The function
+        raises NotReady or ConfigError if the part is not ready. The response then has the status
+        503, and names the part and the reason.
     """
     not_ready = []
     for name, check in checks.items():
@@ -253,9 +257,9 @@ def error_response(status: int, text: str, **headers: str) -> Response:
 
 
 def refuse_request() -> Response | None:
-    """Return the response to a message whose method is wrong or whose query is too long.
+    """Refuse a message with a wrong method or with a query that is too long.
 
-    :returns: None if the current request is right in this respect.
+    :returns: the response; None if the method and the length of the query are right.
     """
     if request.method not in ("GET", "HEAD"):
         text = f"the method {request.method} is not allowed; use GET or HEAD"

@@ -1,11 +1,11 @@
-"""Translates the texts of the pages, and formats dates, numbers and names of languages.
+"""Translate the texts of the pages, and format dates, numbers and names of languages.
 
 Python code calls the functions of this module. The templates of the package, and those of a host
 that replace them, call the same functions (:data:`FUNCTIONS`).
 
 The messages are English sentences, so English needs no catalogue. The catalogue of another language
-is the file ``translations/<language>/LC_MESSAGES/ibi_archive.po``. A clone reads it as it is; the
-build of the distribution compiles it to ``ibi_archive.mo``.
+is the file ``translations/<language>/LC_MESSAGES/ibi_archive.po``. A clone of the repository reads
+this file. The build of the distribution compiles the file to ``ibi_archive.mo``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Catalogue:
 
 @cache
 def read_catalogues(folder: Path = FOLDER) -> dict[str, Catalogue]:
-    """Return all catalogues in a folder, by tag in lower case."""
+    """Return all catalogues in a folder, by language tag in lower case."""
     # readers of English are in many countries: 1 March 2027, not March 1, 2027
     world = Locale("en", "001")
     found = {ENGLISH: Catalogue(ENGLISH, "English", world, NullTranslations())}
@@ -127,7 +127,10 @@ def _current_catalogue() -> Catalogue:
 
 
 def _languages_of_terminal() -> str:
-    """Return the languages of the user of a command, as POSIX and GNU gettext state them."""
+    """Return the languages of the user of a command, from variables such as LANG.
+
+    The result has the syntax of Accept-Language; "" if no language is set.
+    """
     names = ("LC_ALL", "LC_MESSAGES", "LANG")
     locale = next(filter(None, map(os.environ.get, names)), "C")
     if re.match("C|POSIX", locale):
@@ -159,11 +162,11 @@ def _language_of_host() -> str:
 
 
 def set_language(response: Response) -> None:
-    """Set the headers of a page that name its language.
+    """Set the headers that name the language of a page, and the language cookie.
 
-    If the reader has just chosen the language on another page, a cookie keeps the choice, unless
-    the host chooses the language, or the browser prefers this one anyway. A link from elsewhere
-    sets no cookie.
+    The cookie is set if the reader has just chosen the language with a link of this host. It is not
+    set if the host chooses the language, if the browser prefers the same language anyway, or if the
+    link is on another host.
     """
     language = page_language()
     response.headers["Content-Language"] = language
@@ -233,8 +236,8 @@ def list_languages() -> list[LanguageLink]:
 def gettext(message: str, /, **values: object) -> str:
     """Return the translation of a message.
 
-    :param message: the English text. Placeholders are written as in :meth:`str.format`. A text of
-        :func:`.translatable` has its values already.
+    :param message: the English text. Placeholders are written as in :meth:`str.format`. A result of
+        :func:`.translatable` already contains the values.
     :param values: the values of the placeholders. If a value is HTML, the result is HTML.
     """
     if isinstance(message, Message) and message.values:
@@ -288,7 +291,7 @@ def format_size(size: int) -> str:
 def format_date(value: date | str, width: Literal["long", "short"] = "long") -> str:
     """Return a date as readers write it, such as ``1 de março de 2027``.
 
-    :param value: a date or a moment, or the text of a day, a month or a year (``2027-03``). Any
+    :param value: a date, a datetime, or a text: a day, a month such as ``2027-03``, or a year. Any
         other text is returned unchanged.
     :param width: "short" writes the month in digits.
     """
@@ -310,9 +313,9 @@ def format_date(value: date | str, width: Literal["long", "short"] = "long") -> 
 
 
 def format_moment(value: str) -> str:
-    """Return a moment as readers write it, such as ``1 March 2027 at 10:00:00 UTC``.
+    """Return a date and time as readers write it, such as ``1 March 2027 at 10:00:00 UTC``.
 
-    :param value: the text of a moment in UTC, such as ``2027-03-01T10:00:00Z``. A fraction of a
+    :param value: the text of a time in UTC, such as ``2027-03-01T10:00:00Z``. A fraction of a
         second is not shown.
     """
     moment = datetime.fromisoformat(value[:19])
