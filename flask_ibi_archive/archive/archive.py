@@ -164,10 +164,10 @@ class Archive:
         return Claims(self)
 
     def number_changes(self, connection: Connection) -> tuple[datetime, bool]:
-        """Give numbers to changes of items, so that harvesters and resolvers see them.
+        """Give numbers to committed changes of items, so that harvesters and resolvers see them.
 
-        See items/changes.py. Return the time of the last numbered change, and whether there may be
-        more changes without a number.
+        :returns: the end of the change log, and whether there may be more changes without numbers;
+            see :func:`.changes.number_changes`.
         """
         describe, now = partial(describe_items, self), self.own_context.now()
         return changes.number_changes(connection, self.served().id, now, changes.BATCH, describe)
@@ -295,7 +295,7 @@ class Archive:
     def list_records(
         self, search: str | None = None, state: str | None = None, limit: int | None = None
     ) -> Generator[Record, None, None]:
-        """Yield the records of items. The parameters are those of :meth:`find`."""
+        """Yield the records of the items that :meth:`find` yields, with the same parameters."""
         states = [state.value for state in State]
         if state is not None and state not in states:
             raise StorageError(f"state: {quoted(state)} is not one of {', '.join(states)}")
@@ -343,8 +343,7 @@ class Archive:
         A deposit mints identifiers itself. Hosts with their own catalogue call this method.
 
         :param count: the number of new identifiers.
-        :param store: stores what belongs to the identifiers, in the transaction that stores their
-            date.
+        :param store: stores data about the new identifiers, in the same transaction as their dates.
         :raises ConfigError: if the host name or the IP address for identifiers is missing.
         :raises MintingError: if the wait would be longer than IBI_MINT_MAX_WAIT.
         :raises MintingError: if an identifier cannot contain the date of the clock.

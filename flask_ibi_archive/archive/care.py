@@ -32,7 +32,7 @@ from flask_ibi_archive.server.http.transport import find_link_error
 
 
 class FileCheck(Base):
-    """The result of the last check of all stored files of an Archive (``flask ibi verify``)."""
+    """A row with the result of the last check of all stored files (``flask ibi verify``)."""
 
     __tablename__ = "ibi_file_check"
 
@@ -54,7 +54,7 @@ MAX_FAILURES = 3
 
 
 class BrokenLink(NamedTuple):
-    """An address that does not work, and the identifiers of the items that use it."""
+    """An address that does not work, the reason, and the identifiers of the items that use it."""
 
     url: str
     error: str

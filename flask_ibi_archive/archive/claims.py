@@ -17,10 +17,11 @@ and one with an invented position, gets the list from its beginning, in a new ep
 The items of a host with a catalogue of its own have no numbers. The catalogue lists its changes by
 time and identifier. A change can be committed some minutes after the time that it states. Therefore
 a position is ``TIME-BEGUN-WORD-IDENTIFIER-EPOCH``: the last change that the reader has seen, and
-the time when it began to read what was new. When it has read all, its position goes back to
-MAX_DELAY before this time. WORD stands for the key. An older catalogue that was restored is not
-noticed: the resolver must be told to read again. It is unknown which items of a host are hidden.
-The header names the prefixes with which the Archive mints, because hidden items may have them.
+the time when it began to read what was new. When the reader has read all, the position goes back to
+MAX_DELAY before this time. WORD is a part of the digest of the public key. An older catalogue that
+was restored is not noticed: the resolver must be told to read again. It is unknown which items of a
+host are hidden. The header names the prefixes with which the Archive mints, because hidden items
+may have them.
 
 Source: federation CL-1 to CL-6.
 """

@@ -1,4 +1,4 @@
-"""Acknowledgments: check each acknowledgment of a resolver and store the access ([R] 6.2, 7.2)."""
+"""Checks the acknowledgments of resolvers, and stores an access for each ([R] 6.2, 7.2)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _store_access(
     agents: messages.Agents,
     client: str | None,
 ) -> None:
-    """Check an acknowledgment, and store and count its access.
+    """Check an acknowledgment, and store and count the access that it reports.
 
     :raises NotCounted: if the acknowledgment does not count.
     """

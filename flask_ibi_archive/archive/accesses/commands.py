@@ -1,4 +1,4 @@
-"""Commands for accesses: stats shows statistics, purge deletes old accesses."""
+"""The commands for accesses: ``stats`` shows statistics, ``purge`` deletes old accesses."""
 
 from __future__ import annotations
 

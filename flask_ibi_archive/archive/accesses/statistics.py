@@ -1,4 +1,4 @@
-"""The methods of an Archive that store, count and delete accesses."""
+"""The methods of an Archive that show statistics of accesses, and purge old accesses."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ FindItemSets = Callable[[Work], Iterable[str]]
 
 
 class HarvestError(IBIError):
-    """A request of a harvester is wrong, or no record fits the request.
+    """Raised if a request of a harvester is wrong, or if no record fits the request.
 
     :param code: the code of the error, such as ``badArgument``.
 

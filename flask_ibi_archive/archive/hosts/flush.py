@@ -1,6 +1,6 @@
 """Changes items when a session of the host writes rows of identified models.
 
-Three listeners, which all sessions share, follow a flush:
+All sessions share three listeners for the events of a flush:
 
 - Before the flush, new rows get their identifiers. The changed rows are noted, with the columns
   that change, and the rows that depend on related rows.
@@ -9,8 +9,9 @@ Three listeners, which all sessions share, follow a flush:
   row is not written if ``ibi_record()`` does not use the columns that have changed.
 
 Rows are not read again, and not locked. If two sessions change one row at the same time, its item
-may lack one of the changes until the next change of the row, or until ``flask ibi compare``. A
-session that loaded a row before its adoption, and deletes it afterwards, leaves its item behind.
+may lack one of the changes until the next change of the row, or until ``flask ibi compare``. If a
+session loads a row, another process then adopts the row, and the session deletes the row, the new
+item remains without a row.
 """
 
 from __future__ import annotations

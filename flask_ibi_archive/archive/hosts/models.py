@@ -177,9 +177,10 @@ class IdentifiedItem:
             "Deleted" and a ``tombstone`` withdraws the item while the row remains.
             ``previous_edition`` and ``translation_of`` may be other rows. With
             ``previous_edition=None``, the item is not an edition of another item any more. But
-            ``translation_of=None`` keeps the translations, because the first item of a group of
-            translations states it, too. To remove a translation, edit the ``translations`` of the
-            first item: ``ibi.archive.edit(first, translations={"pt": portuguese.ibi})``.
+            ``translation_of=None`` keeps the translations, because also the first item of a group
+            of translations, which translates no other item, has this value. To remove a
+            translation, edit the ``translations`` of the first item: ``ibi.archive.edit(first,
+            translations={"pt": portuguese.ibi})``.
         """
         name = type(self).__name__
         raise TypeError(

@@ -44,9 +44,9 @@ FILE_FIELDS = ("files", "target_file", "list_files")
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A deleted row, and the tombstone that its item gets.
+    """A deleted row, and the tombstone that the item of the row gets.
 
-    :param name: the class and the primary key of the row, or its key, for messages.
+    :param name: the class and the primary key of the row, or the key of the row, for messages.
     :param ibi: an identifier of the item.
     """
 

@@ -2,13 +2,14 @@
 
 Bulk statements, deletions by the database, and restores of single tables change rows without their
 items. Rows that are older than the identifier columns have no items. ``compare`` looks at all rows,
-and then at the items whose rows are missing. ``adopt`` is the same for the rows without identifiers
-alone, which it always repairs.
+and then at the items whose rows are missing. ``adopt`` looks only at the rows without identifiers,
+and always repairs them.
 
 The rows are read in batches, in the order of their primary keys. A batch is one transaction. Rows
 that differ are read again and locked before they are repaired: until the end of the batch, no
-session can change or delete them. A row without an identifier gets back the identifier of the item
-that has its key, unless another row has this identifier; otherwise it gets a new one.
+session can change or delete them. If an item has the key of a row without identifiers, the row gets
+back the identifier of this item, unless another row has this identifier now. Otherwise the row gets
+a new identifier.
 """
 
 from __future__ import annotations
@@ -332,7 +333,7 @@ class Sync:
         self.session.expunge_all()
 
     def _compare(self, keys: Sequence[Any]) -> Iterator[Difference]:
-        """Compare rows with their items, repair the differences if asked, and yield them."""
+        """Compare rows with their items, repair them if asked, and yield the differences."""
         if not self.adopt:
             found = self._examine(self._load(keys))
             keys = [inspect_row(row).identity for row, _ in found]

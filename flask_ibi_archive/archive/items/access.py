@@ -37,7 +37,7 @@ class HostFunctionFailed(IBIError):
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
-    """Whether the user may read a file, or the files of an item.
+    """The decision whether the user may read a file, or the files of an item.
 
     :param is_allowed: True if the user may read.
     :param by_policy: True if the policy of the host has decided.

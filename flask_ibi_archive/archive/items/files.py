@@ -346,7 +346,7 @@ class FileStore:
 
     @contextmanager
     def staging(self, on_new: Callable[[str], None] = lambda sha256: None) -> Iterator[Staging]:
-        """Yield a staging folder, which is deleted at the end.
+        """Yield a staging folder, which is deleted at the end of the ``with`` block.
 
         :param on_new: called with the checksum of each file that is new in the store.
         """

@@ -241,12 +241,13 @@ def open_source(
 def add_files(source: ImportSource, line: Line, add_file: AddFile) -> Iterator[FieldError]:
     """Read the files that a record names, and note their contents in its line.
 
+    Yield an error for each file that cannot be read or has a wrong checksum.
+
     A relative path begins at ``files_folder``. If this folder has no such file, the path begins at
     the folder of the records file, for an export whose paths lead out of that folder. A file is
     found whether its name is in NFC or NFD.
 
     :param add_file: reads a file, and returns its content.
-    :returns: yields an error for each file that cannot be read or has a wrong checksum.
     """
     folders = (source.files_folder or source.folder, source.folder)
     for number, file in enumerate(line.record.files):
@@ -316,9 +317,9 @@ class ImportPass:
 
     The next editions and the translations are set after the last line, because the lines are in any
     order: two of them may swap their next editions or their languages. If the file updates an item,
-    its old relations are removed before the first line (:meth:`clear`). So the result does not
-    depend on the order. If the record of an item that is not in the file lists an item as its
-    translation, that item stays in this group.
+    the old relations of the item are removed before the first line (:meth:`clear`). So the result
+    does not depend on the order. If the record of an item that is not in the file lists an item as
+    its translation, that item stays in this group.
 
     Lines are stored in batches. If the database refuses a batch, the lines of the batch are stored
     one by one, to find the wrong line.
@@ -706,8 +707,8 @@ class WorksImporter:
     """Imports the works of a file into an Archive.
 
     :param importer: imports the records of the works. With ``on_conflict="update"``, entries that
-        were imported earlier update their items. Otherwise they are skipped. Its ``on_error`` is
-        called with each error of the file. If there is one, nothing is imported.
+        were imported earlier update their items. Otherwise they are skipped. The ``on_error`` of
+        the importer is called with each error of the file. If there is one, nothing is imported.
     :param on_identified: called with each work, also if it was imported before: its place in the
         file, such as ``row 7``, its key, its identifiers and its title.
     :param on_warning: called with a note about the file, and with each value of a description that

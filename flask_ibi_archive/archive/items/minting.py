@@ -20,14 +20,15 @@ last date of its prefix:
 - *Labels of other origin*: an imported or a reserved label may have a later date than the stored
   one. Therefore the tables of items and reservations are searched for each new label.
 
-**The exception.** On SQLite, a transaction of the host that has written excludes each other writer,
-so that no date can be committed. Then the date is stored in the transaction of the host
+**The exception.** On SQLite, while a transaction of the host has written, nobody else can write, so
+that no date can be committed. Then the date is stored in the transaction of the host
 (:meth:`Minter.mint_within`), which may be rolled back. So before a label is returned, its date is
-also written to a small file beside the database, which no rollback changes. It is read and written
-only with the write lock of the database, and on SQLite each transaction begins with the later one
-of both dates. A label of a rolled back transaction is therefore safe as long as the file exists. A
-backup may leave the file out, as any restored database lacks the newest dates: this is harmless if
-the clock is right and the last identifier is at least a minute old.
+also written to a small file beside the database, which no rollback changes. The file is only read
+and written by the process that has the write lock of the database. On SQLite, each transaction
+begins with the later of the two dates, that in the file and that in the table. A label of a rolled
+back transaction is therefore safe as long as the file exists. A backup may leave the file out, as
+any restored database lacks the newest dates: this is harmless if the clock is right and the last
+identifier is at least a minute old.
 
 The dates are not in a database file of their own on SQLite, because this would not be simpler: the
 labels that exist must be read from the database while the dates are locked, which a host can delay

@@ -609,8 +609,8 @@ def deposit(
         ibi.archive.persistent_url(minted)    # http://urlib.net/8JMKD3MGP8W/4GR7C9G
 
     A host that may deposit the same thing twice, for example after an error, gives a key. If an
-    item already has the key, nothing is stored, and the identifiers of that item are returned;
-    call :meth:`edit` to change it. A deleted item is not returned: a new item gets its key::
+    item already has the key, nothing is stored, and the identifiers of that item are returned; call
+    :meth:`edit` to change it. If that item is deleted, a new item is deposited, and gets the key::
 
         minted = ibi.archive.deposit(key="package:1a68", title="Rain gauges", files=["rain.csv"])
         ibi.archive.find_key("package:1a68").ibi == minted.ibi

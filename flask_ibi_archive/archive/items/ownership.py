@@ -391,8 +391,8 @@ def free_keys(connection: sa.Connection, archive_id: int, holders: Iterable[KeyH
     """Take the keys from items and reservations, so that others can have the keys.
 
     A deleted item has no key afterwards. The key of another item, or of a reservation, is made
-    unique: its identifier is appended. So ``flask ibi compare`` still finds it by the name of the
-    table.
+    unique by an appended identifier. So it still begins with the name of the table, by which
+    ``flask ibi compare`` finds it.
     """
     keys: dict[Any, list[str]] = {Item: [], ReservationRow: []}
     for holder in holders:

@@ -146,9 +146,9 @@ def find_address(connection: Connection, archive_id: int, service_ibi: str) -> s
 def is_included(archive: Archive) -> bool:
     """Return whether a resolver has confirmed that it includes an Archive.
 
-    The answer is remembered, because each page depends on it. Therefore the answer may be old for
-    :data:`MEMORY` seconds if another process stores a confirmation. If the database does not
-    answer, the last answer remains valid.
+    The answer is remembered, because each page depends on it. If another process stores a
+    confirmation, the remembered answer may be out of date for :data:`MEMORY` seconds. If the
+    database does not answer, the last answer remains valid.
     """
     key, now = archive.config.archive_service_ibi, monotonic()
     answers = _inclusions.setdefault(archive.database, {})
@@ -261,10 +261,10 @@ def downgrade(archive: Archive, revision: str) -> None:
 
 
 def build_facts(archive: Archive, served: ServedArchive) -> ArchiveFacts:
-    """Return the facts that an Archive publishes about itself in each answer.
+    """Return the facts that an Archive publishes about itself in each answer to a resolver.
 
-    URL lists contain oai_dc and the XML formats that the host has added; the other formats only if
-    a resolver asks for one of them.
+    URL lists contain oai_dc and the XML formats that the host has added. They contain another
+    format only if the resolver asks for it.
     """
     config, formats = archive.config, archive.formats
     software = config.platform_software_ibi

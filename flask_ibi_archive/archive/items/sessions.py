@@ -58,7 +58,7 @@ class WritingSession(Session):
         self._host = host
 
     def get_bind(self, mapper: Any = None, *, bind: Any = None, **options: Any) -> Any:
-        """Return the database for a statement."""
+        """Return the database that the host's session chooses for writing the rows of a model."""
         if bind is not None:
             return bind
         if mapper is not None:
@@ -281,10 +281,10 @@ def _remember_commit(session: Session) -> None:
 def _end(session: Session, transaction: SessionTransaction) -> None:
     """Call ``end`` of each part after a transaction or a savepoint has ended.
 
-    SQLAlchemy calls :func:`_remember_commit` before the end. A transaction that ends without a
-    commit was rolled back, or its session was closed. A flush has an inner transaction, whose end
-    does not count. Only if the flush fails, the outer transaction is no longer active, and the
-    parts are called.
+    SQLAlchemy calls :func:`_remember_commit` before the end of a transaction that is committed. A
+    transaction that ends without a commit was rolled back, or its session was closed. A flush has
+    an inner transaction. Its end is ignored, except if the flush has failed: then the outer
+    transaction is no longer active, and the parts are called.
     """
     state, parent = session.info[PARTS], transaction.parent
     if parent is not None and not transaction.nested and parent.is_active:

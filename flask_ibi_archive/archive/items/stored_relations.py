@@ -16,7 +16,7 @@ of an item is its rep, or the ibip of an item without a rep. Three rules keep re
 
 The next edition and the metadata item are columns of the item. The members of a group are rows that
 name the head. Triggers refuse circles of editions, references to items of the Archive that do not
-have the primary form, and members with another language than their item.
+have the primary form, and members with another language than the item has.
 """
 
 from __future__ import annotations

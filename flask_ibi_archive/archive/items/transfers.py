@@ -186,8 +186,7 @@ def give_up(
 def check_departure(before: Record, keep_copy: bool) -> None:
     """Check that an Original may leave its Archive.
 
-    :raises StorageError: if the item is not an Original.
-    :raises StorageError: if the item is not transferable.
+    :raises StorageError: if the item is not an Original, or is not transferable.
     """
     ibi = before.identifiers[0]
     event = Event.TRANSFER_KEEPING_COPY if keep_copy else Event.TRANSFER

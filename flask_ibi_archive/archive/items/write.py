@@ -264,12 +264,12 @@ class ItemStore:
         is_service: bool = False,
         is_minted: bool = False,
     ) -> list[int]:
-        """Insert new items with their relations, and return their ids in the same order.
+        """Insert new items with their relations, and return their row IDs in the same order.
 
         :param contents: the stored contents of the files, for each record in the same order.
         :param is_service: True if the item is the service of the Archive.
-        :param is_minted: True if the identifiers were just minted. Then nobody can have reserved
-            them or refer to them, which is not checked.
+        :param is_minted: True if the identifiers were just minted. Then it is not checked whether
+            they are reserved or referred to, because they cannot be.
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft; rule 6, 7 or 8.
         """
         _check_names(records)
@@ -470,7 +470,7 @@ class ItemStore:
             self.relations.insert(members)
 
     def _replace_identifiers(self, new: Update) -> None:
-        """Replace the rows of the identifiers of an item."""
+        """Delete the rows of removed identifiers of an item, and insert the rows of new ones."""
         name = ItemIdentifier
         before, after = new.before.identifiers, new.record.identifiers
         is_own = name.item_id == new.item_id

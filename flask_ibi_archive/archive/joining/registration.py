@@ -322,7 +322,11 @@ def store_outcome(
 
 
 def find_state(row: sa.Row[Any] | None) -> tuple[str, datetime | None]:
-    """Return the registration state, and the time when this state began."""
+    """Return the registration state, and the time when this state began.
+
+    :param row: the row of the registration; None if there is none.
+    :returns: the state in words. The time is None if the Archive was never registered.
+    """
     if row is None or row.registered_at is None:
         return NEVER, None
     if row.included_at is None:

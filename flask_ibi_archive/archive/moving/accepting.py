@@ -3,7 +3,8 @@
 The *taker* is this Archive, which accepts the offer. The *giver* is the Archive that made it. The
 progress of an item is known from its state here and its state at the giver, and nothing else is
 stored: ``flask ibi accept`` reads the whole offer, and does for each item what comes next. An item
-that moves has four states, and there are three events:
+that moves has four states. There are three events, *take*, *switch* and *receive*; a cell below
+them says what the event does, and a bold word is the new state:
 
 ========  =============  =================  ====================  =================  ==============
 state     here           at the giver       take                  switch             receive
@@ -18,12 +19,12 @@ done      Original       Copy or tombstone  nothing               the same answe
                          that names us
 ========  =============  =================  ====================  =================  ==============
 
-*Take* is one transaction here: the Copy has the version that the giver shows (the checksum of its
-record, with its timestamp and the checksums of its files), and is written after its files are
-complete.
-*Switch* is one transaction at the giver: it gives up its Original if this has the version that the
-taker states, and stores the daily counts of accesses for the answer. *Receive* is one transaction
-here, after the answer "switched": the Copy becomes the Original, and gets the counts.
+*Take* is one transaction here: the Copy has the version that the giver shows (the checksum of the
+record, with the timestamp and the checksums of the files), and is written after all files are
+complete. *Switch* is one transaction at the giver: the giver gives up the Original if it still has
+the version that the taker names, and stores the daily counts of accesses for the answer. *Receive*
+is one transaction here, after the answer "switched": the Copy becomes the Original, and gets the
+counts.
 
 There are never two Originals. The giver first commits that its item is no Original any more, and
 then answers. Only after this answer, the item becomes an Original here. At the giver, it becomes an

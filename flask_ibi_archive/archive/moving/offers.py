@@ -219,7 +219,7 @@ def lock_offer(store: ItemStore, public_id: str) -> StoredOffer:
 
 
 def withdraw_offer(archive: HasContext, public_id: str) -> None:
-    """Withdraw an offer. The other Archive can take no more of its items.
+    """Withdraw an offer. The other Archive can take no more of the offered items.
 
     :raises StorageError: if there is no such offer, or if an item was moved.
     """

@@ -32,7 +32,7 @@ _SERVICE_PATH = re.compile(
 
 
 def find_service_view() -> Callable[[], Response] | None:
-    """Return the view of the service if the request is for the address of the service.
+    """Return the view that answers messages, if the requested URL is the address of the service.
 
     Flask cannot find this view, because the IBI of the service is in the database. A route for all
     paths with the form of an IBI would hide routes of the app.

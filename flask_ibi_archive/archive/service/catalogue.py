@@ -135,8 +135,8 @@ def select_related(paths: int, letters: frozenset[str], with_metadata: bool) -> 
 def _list_given(name: str) -> sa.Select[Any]:
     """Return a statement that selects the identifiers in an SQL parameter, which is a list.
 
-    From the list itself, PostgreSQL expects a hundred rows. It would then plan the statement anew
-    for each request.
+    A plain list would be slower: PostgreSQL would expect a hundred rows in it, and would plan the
+    statement anew for each request.
     """
     return sa.select(list_few(sa.select(list_values(name))))
 

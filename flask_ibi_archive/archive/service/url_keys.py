@@ -51,7 +51,7 @@ class KeyFacts:
 
     @property
     def name(self) -> str:
-        """A short text that is different for each key."""
+        """A short text that identifies the key."""
         return f"{self.issued}-{self.nonce.hex()}"
 
 
