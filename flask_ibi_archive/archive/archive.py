@@ -167,7 +167,7 @@ class Archive:
         """Give numbers to committed changes of items, so that harvesters and resolvers see them.
 
         :returns: the end of the change log, and whether there may be more changes without numbers;
-            see :func:`.changes.number_changes`.
+            see items/changes.py.
         """
         describe, now = partial(describe_items, self), self.own_context.now()
         return changes.number_changes(connection, self.served().id, now, changes.BATCH, describe)

@@ -1,4 +1,4 @@
-"""The commands adopt and compare, about the rows of the host's own models."""
+"""The commands ``adopt`` and ``compare``, for the rows of the host's own models."""
 
 from __future__ import annotations
 

@@ -343,7 +343,7 @@ def find_pending(connection: sa.Connection, items: Collection[int]) -> list[int]
 
 
 def select_datestamp() -> sa.ScalarSelect[datetime]:
-    """Return the SQL expression of the time at which a change got its number."""
+    """Return the SQL expression for the datestamp of a change: the time when it got its number."""
     batch = (
         sa.select(ChangeBatch.datestamp)
         .where(ChangeBatch.archive_id == Change.archive_id, ChangeBatch.number >= Change.number)

@@ -289,10 +289,11 @@ def find_new_place(item: ItemView, target: str) -> str | None:
     """Return the URL at which readers find an item whose Original is in another Archive.
 
     If a resolver has confirmed that it includes this Archive, this is a URL of the resolver, since
-    it asks all Archives. Otherwise it is a URL of the other Archive. Source: federation CL-8b.
+    the resolver asks all Archives. Otherwise it is a URL of the other Archive. Source: federation
+    CL-8b.
 
     :param target: a persistent URL of the item without host.
-    :returns: None if neither is known.
+    :returns: None if the Original is not in another Archive, or if neither URL is known.
     """
     archive, resolver_url = requests.current_archive(), find_resolver_url(target)
     own, other = archive.served(), item.record.original_elsewhere

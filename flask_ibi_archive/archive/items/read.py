@@ -346,9 +346,10 @@ def _list_related(row: sa.Row[Any], parts: Parts) -> Iterator[RelatedItem]:
 
 
 def _relate(kind: RelationKind, row: sa.Row[Any]) -> RelatedItem:
-    """Return a row as a related item.
+    """Convert a row to a related item.
 
-    :param row: the identifier of the item. If the item is in this Archive, also its columns.
+    :param row: the identifier by which the item is named; if the item is in this Archive, also the
+        columns of the item.
     """
     values = row._mapping
     titles = parse_elements(json.loads(values.get("description") or "{}")).get("title")

@@ -110,7 +110,10 @@ class _Switch:
         return store.find_copies(items)
 
     def _read_counts(self, items: Sequence[int]) -> dict[int, Any]:
-        """Return the counts that were sent when items moved, by row ID, also with other offers."""
+        """Return the access counts that an earlier switch has sent, by the row ID of the item.
+
+        The earlier switch may belong to another offer.
+        """
         rows = self.store.connection.execute(
             sa.select(OfferedItem.item_id, OfferedItem.counts)
             .where(is_one_of(OfferedItem.item_id, items), OfferedItem.counts.is_not(None))

@@ -260,7 +260,7 @@ class RelatedItems:
     def find_start(self, item: StoredItem, letter: str) -> str | None:
         """Return the identifier that :func:`select_related` needs for a step from an item.
 
-        :param letter: the letter of the step.
+        :param letter: the letter of the step, as in :func:`select_related`.
         :returns: None if the item has no such reference, or if the metadata item was read already.
         """
         if letter == "u":
