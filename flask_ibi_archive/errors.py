@@ -1,6 +1,6 @@
 """The exceptions of this package, and the reasons why a text is refused.
 
-Exceptions that do not leave a subject are in its modules.
+Exceptions that only one subpackage raises and catches are defined there.
 
 ::
 
@@ -79,14 +79,14 @@ class Reason:
 
 
 class Message(str):
-    """An English text that pages and commands can translate: its template, and the values in it."""
+    """An English text that can be translated: it remembers its template and the values."""
 
     __slots__ = ("template", "values")
     template: str
     values: dict[str, object]
 
     def render(self, translate: Callable[[str], str]) -> str:
-        """Return the text in another language. A value may be a text of this kind, too.
+        """Return the text in another language. Values that are Messages are translated, too.
 
         :param translate: a function that translates an English template.
         """
@@ -101,7 +101,7 @@ class Message(str):
 
 
 def translatable(text: str, /, **values: object) -> Message:
-    """Return a text; the call marks its template for the catalogues of translations.
+    """Return a text that can be translated. Tools find its template by the name of this function.
 
     :param values: the values for the names in the template, if there are any.
     """
@@ -116,7 +116,7 @@ _ = translatable
 def ask_if_meant(suggestion: str | None) -> str:
     """Return the end of an error message that suggests what the user probably meant.
 
-    :param suggestion: None: nothing is suggested, and the result is empty.
+    :param suggestion: the suggestion. None: there is none, and the result is "".
     """
     return _("; did you mean {suggestion}?", suggestion=suggestion) if suggestion else ""
 
@@ -297,7 +297,7 @@ class IdentifierError(IBIError, ValueError):
     :param text: the text.
     :param reason: what is wrong with the text; a :class:`Reason` if a page shows it.
     :param suggestion: the identifier that the user probably meant; None if this is not clear.
-    :param wanted: what the text should be.
+    :param wanted: what the text should be, such as "an IBI".
     """
 
     def __init__(
@@ -317,12 +317,12 @@ class IdentifierError(IBIError, ValueError):
 
     @property
     def rule(self) -> str:
-        """The English text of the reason."""
+        """The reason in English: what is wrong, and what would be right."""
         return str(self.reason)
 
 
 class MintingError(IBIError):
-    """No identifier can be assigned now. The next attempt may use the same date."""
+    """No identifier can be assigned now. The next attempt may use the date of this attempt."""
 
 
 class PeerProtocolError(IBIError):
@@ -356,7 +356,7 @@ class MalformedPersistentUrl(PeerProtocolError):
 
     @property
     def rule(self) -> str:
-        """The English text of the reason."""
+        """The reason in English: what is wrong, and what would be right."""
         return str(self.reason)
 
 
@@ -393,9 +393,10 @@ class MailError(IBIError):
 
 
 class OfferError(IBIError):
-    """An offer of another Archive cannot be accepted, or not now.
+    """An offer of another Archive cannot be accepted, at least not now.
 
-    :param source: the address of the offer without its secret, or its folder.
+    :param source: the address of the offer without the secret, or the folder that contains the
+        offer.
     :param reason: what is wrong. In the message, this text follows the source.
     """
 
@@ -468,7 +469,8 @@ class RuleBroken(StorageError):
     :param rule: the number of the rule, 1 to 8. The message does not show this number.
     :param ibi: the identifier of the item that would break the rule; None if unknown.
     :param reason: what is wrong and what would be right.
-    :param field: the field of the item that would break the rule; None if it follows from the rule.
+    :param field: the field of the item that would break the rule; None if the number of the rule
+        determines the field.
     """
 
     def __init__(self, rule: int, ibi: str | None, reason: str, field: str | None = None) -> None:
@@ -486,8 +488,8 @@ class RecordError(StorageError):
     :param line: the number of the line. The first line is 1.
     :param field: the wrong field; None if the whole line is wrong.
     :param reason: what is wrong and what would be right.
-    :param place: where the record is in a file that does not have one record in each line, such as
-        ``row 7``; None: in the line.
+    :param place: where the record is, such as ``row 7``, in a file in which records are not lines.
+        None: the message names the line.
     """
 
     def __init__(

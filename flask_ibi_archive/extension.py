@@ -1,4 +1,4 @@
-"""The Flask extension of an Archive. The app of a repository creates this extension.
+"""The Flask extension of an Archive, which the app of a repository creates.
 
 The extension reads the settings, opens the database, and registers routes, commands and the
 functions of the host.
@@ -265,10 +265,10 @@ class IBIArchive:
 
         Harvesters (OAI-PMH, ``/ibi/oai``) can harvest one set. Every Archive also has the sets
         ``openaire``, ``driver`` and one for each type, such as ``type:doctoral-thesis``. An item of
-        the set "a:b" also belongs to the set "a", if it is defined. The sets of an item are stored
-        when a harvester asks for the first time after a change of the item. If the sets or the
-        function change, run ``flask ibi renew-harvests``. A deleted item stays in its sets, so that
-        harvesters of the sets learn of the deletion.
+        the set "a:b" also belongs to the set "a", if ``names`` contains "a". The sets of an item
+        are stored when a harvester asks for the first time after a change of the item. If the sets
+        or the function change, run ``flask ibi renew-harvests``. A deleted item stays in its sets,
+        so that harvesters of the sets learn of the deletion.
 
         If the function raises an exception or returns an unknown set, this is logged with the
         identifier of the item, and the item belongs to no set. The list of all items contains it.
@@ -301,8 +301,8 @@ class IBIArchive:
             db.session.delete(thesis)
             db.session.commit()
 
-        The tombstone of the item contains the values. Without this call, the reason is "removed by
-        the repository".
+        The tombstone of the item contains these values. Without this call, the reason is "removed
+        by the repository".
 
         :param reason: the reason for the removal, which the public can read.
         :param citation: a text that cites the item. None: pages make the citation from the
@@ -315,7 +315,7 @@ class IBIArchive:
         announce_removal(row, reason, citation, successor, discard_description)
 
     def refresh(self, row: IdentifiedItem) -> None:
-        """Write the item of a row of a model with IdentifiedItem again.
+        """Store the record of a row of a model with IdentifiedItem again.
 
         ::
 
@@ -342,8 +342,8 @@ class IBIArchive:
                 thesis = find_thesis(ibi)
                 return ibi_archive.landing_page(ibi) if thesis is None else show(thesis)
 
-        For a removed item, the page is its tombstone. If there is no such item, or if the user may
-        not see it, the page says so.
+        For a removed item, the page is its tombstone. If the item does not exist, or if the user
+        may not see it, the page says so.
 
         :param item: an identifier, or an object with an ``ibi``.
         :raises StorageError: if the object has no identifier yet.
@@ -369,7 +369,7 @@ class IBIArchive:
         return admin_page()
 
     def respond(self, item: str | Identified, response: ResponseReturnValue) -> Response:
-        """Return the response of the app's own page of an item, with what programs need.
+        """Complete the response of the app's own page of an item with data for programs.
 
         ::
 
@@ -379,10 +379,10 @@ class IBIArchive:
                 return ibi.respond(thesis, render_template("thesis.html", thesis=thesis))
 
         The response gets the Link header of our landing page (Signposting). A program that prefers
-        a metadata format is redirected to the metadata. A removed item has its tombstone. A draft,
-        which is no item yet, has the response as it is. In the template, ``{{ ibi_head(thesis) }}``
-        is for the ``head``; ``ibi_citation``, ``ibi_versions``, ``ibi_files`` and ``ibi_details``
-        write parts of our page.
+        a metadata format is redirected to the metadata. For a removed item, the result is the
+        tombstone page. For a draft, which is not an item yet, the response is returned unchanged.
+        In the template, ``{{ ibi_head(thesis) }}`` is for the ``head``; ``ibi_citation``,
+        ``ibi_versions``, ``ibi_files`` and ``ibi_details`` write parts of our page.
 
         :param item: an identifier, or an object with an ``ibi``.
         :param response: what the view would return.
@@ -485,10 +485,10 @@ class IBIArchive:
         return addresses
 
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
-        """Return the session and the settings of the app.
+        """Return ``(session, settings)`` of the app.
 
-        The session is None if the app uses none. IBI_DATABASE_URI in the settings is the database
-        of the session.
+        The session is None if the app gave none. Otherwise IBI_DATABASE_URI in the returned
+        settings is the URL of the session's database.
         """
         if self.session is None:
             if app.config.get(start.BIND):
@@ -519,7 +519,7 @@ class IBIArchive:
 
 @dataclass(frozen=True)
 class ExtensionState:
-    """What is in ``app.extensions``: the Archive of an app, and the functions of the host."""
+    """The object in ``app.extensions``: the Archive of the app, and the functions of the host."""
 
     archive: Archive
     functions: HostFunctions

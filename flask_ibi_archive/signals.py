@@ -96,8 +96,8 @@ _running: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("running", def
 class Notice:
     """A signal that will be sent, with its values.
 
-    :param causes: the receivers that made the change. They do not receive the signal. Otherwise a
-        receiver that deposits an item would be called again without end.
+    :param causes: the receivers that made the change. The signal is not sent to them. Otherwise a
+        receiver that deposits an item would be called again and again.
     """
 
     signal: NamedSignal

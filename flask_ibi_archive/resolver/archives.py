@@ -1,32 +1,36 @@
-"""The Archives of a resolver: registration, inclusion and exclusion, keys, clashes, and their list.
+"""The Archives of a resolver: registration, inclusion, exclusion, keys, clashes and the list.
 
-The resolver's administrator registers an Archive and a registration key. The Archive then sends an
-inclusion request with this key. The resolver sends a request back to the Archive and asks whether
-the Archive wants the inclusion (the confirmation call). An exclusion request ends the inclusion.
-The resolver sends questions only to included Archives. Source: [R] 5.
+The resolver's administrator registers an Archive and a registration key. The command ``ibi-resolver
+register`` (resolver/commands/administration.py) does this, and sends the confirmation e-mail ([R]
+5.2). The Archive then sends an inclusion request with this key. The resolver sends a request back
+to the Archive and asks whether the Archive wants the inclusion (the confirmation call). An
+exclusion request ends the inclusion. The resolver sends questions only to included Archives.
+Source: [R] 5.
 
 An inclusion request may take longer than a later request of the same Archive. Therefore each
-request gets a number when it arrives, and its result is only stored if no other one has arrived.
+request gets a number when it arrives. The result of a request is stored only if no later request of
+the Archive has arrived.
 
-**Keys.** Each process limits the number of wrong keys per minute for each sender, and for each
-Archive that the keys were sent for: a registration key may have only ten digits, and each
-comparison of a key takes 16 MiB of memory and some hundredths of a second. An attempt is counted
-before the key is compared, so that simultaneous requests cannot exceed the limit. An attacker
-cannot lock out the Archive itself: the limit of the Archive does not apply to the IP address in its
-last inclusion request.
+**Keys.** Each process limits the number of wrong keys per minute: from each sender, and for each
+Archive. The reasons are that a registration key may have only ten digits, and that each comparison
+of a key takes 16 MiB of memory and some hundredths of a second. An attempt is counted before the
+key is compared, so that simultaneous requests cannot exceed the limit. An attacker cannot lock out
+the Archive itself: the limit of the Archive does not apply to the IP address in its last inclusion
+request.
 
-**The list.** Each process keeps the included Archives in memory. Each resolution executes one
-SELECT, and each further round one more. It returns the version of the list, and all that is known
-about the identifiers: who claims them, and who has, hides or mints items with their prefixes. If
-the version is not that of the list in memory, the list and then all this is read again. Therefore
-list and claims are always of the same moment. Each change of the included Archives, or of whether
-the claims of one count, increases the version in its transaction. Claims that are too old need no
-change to stop counting. Therefore the list is also read again after :data:`RELOAD`.
+**The list.** Each process keeps the included Archives in memory. Each round of a resolution
+executes one SELECT. This SELECT returns the version of the list in the database, and all that is
+known about the requested identifiers: which Archives claim them, and which Archives gave or hide
+items with the same prefixes. If the list in memory has another version, the list is read again, and
+the SELECT is repeated. Therefore list and claims always belong to the same moment. A transaction
+that changes the included Archives, or that changes whether the claims of an Archive count,
+increases the version. But claims also stop counting when they become too old, without any
+transaction. Therefore the list is read again every :data:`RELOAD` seconds.
 
-**Clashes.** Two included Archives mint identifiers with the same prefix, so that they can give one
-identifier to two items. Both stay included, but their administrators are told. Archives of one
-database do not clash, because they share the dates that were issued. Source: federation CF-2;
-[G] 5, function f.
+**Clashes.** There is a clash if two included Archives mint identifiers with the same prefix, so
+that they can give one identifier to two items. Both stay included, but an e-mail tells the
+administrators. Archives that share a database do not clash, because the database stores the last
+date for both. Source: federation CF-2; [G] 5, function f.
 """
 
 from __future__ import annotations
@@ -93,11 +97,12 @@ class RegistrationRefused(errors.RegistrationError):
 class Archive:
     """A registered Archive. The fields are the columns with the same names (tables.py).
 
-    In the list of a process, only what belongs to the inclusion is up to date.
+    An Archive in the list of a process is up to date only in the fields about the inclusion.
 
-    :param address: the host and port of the Archive. "" before its first inclusion request.
-    :param read_at: when its claims were last read to the end. None if they don't count: it
-        publishes none, one of them is refused, or answers have contradicted them.
+    :param address: the host and port of the Archive; "" before the first inclusion request.
+    :param read_at: when the claims of the Archive were last read to the end. None if they do not
+        count: the Archive publishes no claims, a claim is refused, or answers have contradicted the
+        claims.
     """
 
     id: int
@@ -135,7 +140,7 @@ class Archive:
     def prefixes(self) -> set[str]:
         """The prefixes of the identifiers that the Archive mints.
 
-        An Archive that did not state them has that of its service IBI.
+        If the Archive did not state them, this is the prefix of the service IBI.
         """
         return {*(self.mints or parse_identifier(self.service_ibi).prefix).split()}
 
@@ -186,7 +191,7 @@ def list_included(connection: sa.Connection) -> list[Archive]:
 
 
 def is_trusted(connection: sa.Connection, archive_id: int) -> bool:
-    """Return whether the claims of an Archive count. Their age is not checked."""
+    """Return whether the claims of an Archive count; the age of the claims is not checked."""
     is_read = (
         tables.FollowedArchive.archive_id == archive_id,
         tables.FollowedArchive.read_at.is_not(None),
@@ -197,10 +202,11 @@ def is_trusted(connection: sa.Connection, archive_id: int) -> bool:
 def update_archive(
     connection: sa.Connection, archive: Archive, number: int | None = None, **values: Any
 ) -> int | None:
-    """Update an Archive, unless its key was replaced or a later request of it has arrived.
+    """Update an Archive, unless the key was replaced or a later request of the Archive has arrived.
 
     :param number: the number of the request. None if the update is not the result of a request.
-    :returns: the number of requests of the Archive. None if nothing was updated.
+    :param values: the new values of the columns.
+    :returns: how many requests of the Archive have arrived. None if nothing was updated.
     """
     table = tables.RegisteredArchive
     is_same = (table.id == archive.id) & (table.key_hash == archive.key_hash)
@@ -215,9 +221,9 @@ def update_archive(
 def bump_version(connection: sa.Connection, archive_ids: Iterable[int]) -> None:
     """Increase the version of the list of Archives.
 
-    The row of the version is locked until the end of the transaction, so versions are committed in
-    their order. Therefore a transaction calls this function last, unless it has locked the rows of
-    all Archives that it changes before.
+    The row of the version stays locked until the end of the transaction, so that versions are
+    committed in increasing order. Therefore a transaction must call this function last, unless it
+    has already locked the rows of all Archives that it changes.
 
     :param archive_ids: the ids of the Archives that have changed. Removed Archives are ignored.
     """
@@ -229,9 +235,9 @@ def bump_version(connection: sa.Connection, archive_ids: Iterable[int]) -> None:
 
 
 def lock_rows(connection: sa.Connection, archive_ids: Iterable[int]) -> Sequence[int]:
-    """Lock the rows of Archives, in the order in which all transactions lock them.
+    """Lock the rows of Archives; all transactions lock rows in the same order, by id.
 
-    :returns: the ids of those that are still registered.
+    :returns: the ids of the Archives that are still registered.
     """
     return connection.scalars(
         sa.select(tables.RegisteredArchive.id)
@@ -428,15 +434,15 @@ class Registry:
     ) -> RegistrationStatus:
         """Process the inclusion request or exclusion request of an Archive, and return the result.
 
-        An Archive may send the same request several times. If it publishes claims, the key that
-        signs them is pinned together with the inclusion. No transaction is open during the calls to
-        the Archive.
+        An Archive may send the same request several times. If the Archive publishes claims, the
+        public key for them is stored together with the inclusion. No transaction is open during the
+        calls to the Archive.
 
         :param sender: the IP address of the sender of the request.
         :raises RegistrationRefused: if the Archive is not registered, if the key is wrong, if the
-            rate limit of wrong keys is reached, or if a later request came during the
-            confirmation call. Also if the Archive has an internal address that is not allowed: then
-            its state does not change.
+            rate limit of wrong keys is reached, or if a later request came during the confirmation
+            call. Also if the Archive has an internal address that is not allowed; then the state of
+            the Archive does not change.
         Source: [R] 5.2.
         """
         archive = self.authenticate(request, sender)
@@ -531,10 +537,10 @@ class Registry:
         return self.fetch(url, query, seconds=seconds, limit=limit, inner_hosts=inner_hosts)
 
     def _read_key(self, request: RegistrationRequest) -> str | None:
-        """Return the key with which an Archive signs its claims, in base64.
+        """Ask an Archive for the public key of its claims, and return the key in base64.
 
-        :returns: "" if it publishes no claims; None if the key can't be read, which does not hinder
-            the inclusion.
+        :returns: "" if the Archive publishes no claims; None if the key cannot be read. In both
+            cases the Archive is included nevertheless.
         """
         try:
             seconds = min(self.config.archive_timeout, KEY_TIMEOUT)
@@ -562,10 +568,11 @@ def _keep_or(date: Any, now: datetime) -> sa.ColumnElement[datetime]:
 
 
 def _pin_key(connection: sa.Connection, archive_id: int, key: str, now: datetime) -> None:
-    """Store the key of an Archive, or that it publishes no claims (federation CL-5).
+    """Store the public key of an Archive, or store that it publishes no claims (federation CL-5).
 
-    With another key, the list is read from the beginning. Until then, what was read remains, so
-    that it is known since when a claim was made.
+    If the key is new, the list of claims is read again from the beginning. Until the end is
+    reached, the old claims stay stored, because they contain the times since when names are
+    claimed.
 
     :param key: the key in base64; "" if there is none.
     """
@@ -593,7 +600,7 @@ def _pin_key(connection: sa.Connection, archive_id: int, key: str, now: datetime
 
 
 def _refuse_key(service_ibi: str) -> RegistrationRefused:
-    """Return the error for an unknown Archive or a wrong key, which are not distinguished."""
+    """Return the error for an unknown Archive and for a wrong key; it does not tell which."""
     message = f"no Archive with the service {service_ibi} is registered with this key"
     return RegistrationRefused(message, status=403)
 
@@ -612,7 +619,9 @@ Identifiers that exist do not change."""
 
 
 def find_clashes(database: Database, service_ibi: str | None = None) -> dict[str, set[str]]:
-    """Return the clashes in words, with the e-mail addresses of the administrators.
+    """Find all clashes: a dictionary from a sentence about the clash to e-mail addresses.
+
+    The addresses are those of the administrators of the two Archives.
 
     :param service_ibi: return only the clashes of this Archive; None: of all Archives.
     :raises NotReady: if the database is not available or has no tables of the resolver.
@@ -634,7 +643,7 @@ def send_to_administrators(
 ) -> bool:
     """Send an e-mail, and return whether the mail server accepted it. Failures are logged.
 
-    :param what: what the e-mail says, for the log.
+    :param what: the content of the e-mail, as a clause for the log: "no e-mail says that ...".
     """
     if config.mail is None or not recipients:
         return False
@@ -678,8 +687,8 @@ SELECT CASE WHEN is_hidden THEN {_HIDDEN} ELSE {_RECENT} END, archive_id, prefix
 class Claimant(NamedTuple):
     """An included Archive that claims an item.
 
-    :param original_id: the id of the included Archive that has the Original, if the claim of a Copy
-        or of a removal names it.
+    :param original_id: the id of the Archive that has the Original, if the claim is about a Copy or
+        a removed item, and names an included Archive. Otherwise None.
     """
 
     archive_id: int
@@ -688,14 +697,16 @@ class Claimant(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known about a name without asking. All numbers are ids of included Archives.
+    """What the resolver knows about a name without asking. Numbers are ids of included Archives.
 
-    :param claimants: the Archives that claim the name, in the order in which their answers are
-        used: Original before Copy before Deleted; then that whose claim was read first; then that
-        which mints with the prefix; then that which was included first (federation CL-8a).
+    :param claimants: the Archives that claim the name, in the order in which the resolver uses
+        their answers: first by state (Original, Copy, Deleted), then the oldest claim, then the
+        Archive whose service IBI has the same prefix, then the Archive that was included first
+        (federation CL-8a).
     :param hidden: the Archives with hidden items that have the same prefix.
-    :param recent: the Archives that lately gave items with the same prefix, the last one first, and
-        those that mint with it: they may have got the item since their claims were read.
+    :param recent: the Archives that lately gave items with the same prefix, the last one first;
+        then the Archives that mint with the prefix. They may have got the item after their claims
+        were read.
     """
 
     claimants: tuple[Claimant, ...] = ()
@@ -709,9 +720,9 @@ class ArchiveList:
 
     :param version: the version of the list in the database. -1: nothing was read.
     :param archives: the Archives by their ids, in the order of their ids.
-    :param always: the ids of those whose claims don't count, so that they are always asked, in the
-        same order.
-    :param minters: the ids of the Archives that mint with a prefix.
+    :param always: the ids, in the same order, of the Archives whose claims do not count. The
+        resolver always asks these Archives.
+    :param minters: the ids of the Archives that mint with a prefix, by prefix.
     :param ends_at: when the list must be read again.
     """
 
@@ -723,12 +734,12 @@ class ArchiveList:
 
 
 class ArchiveListReader:
-    """Reads the list of Archives, and what is known about names. Thread-safe and fork-safe.
+    """Reads the list of Archives, and the knowledge about names. Thread-safe and fork-safe.
 
     There is no lock. If two threads read a new version, one of them may store the older list; the
     next resolution then reads the list again.
 
-    :param max_age: claims that were not read for this number of seconds don't count.
+    :param max_age: claims do not count if they were last read more than this number of seconds ago.
     """
 
     def __init__(self, max_age: float) -> None:
@@ -738,10 +749,10 @@ class ArchiveListReader:
     def read(
         self, connection: sa.Connection, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[ArchiveList, dict[str, Known]]:
-        """Return the included Archives, and what is known about names.
+        """Return the included Archives, and a dictionary with what is known about each name.
 
-        :param names: identifiers and aliases in the form for comparison (:func:`.fold_name`).
-        :param prefixes: the prefix of each name; "" for an alias.
+        :param names: identifiers and aliases, as :func:`.fold_name` writes them.
+        :param prefixes: the prefix of each name, in the same order; "" for an alias.
         """
         archives = self._list
         while True:
@@ -773,9 +784,10 @@ class ArchiveListReader:
 
 
 def order_claim(claim: Any, archive: Any, prefix: str) -> tuple[Any, ...]:
-    """Return the place of a claim among the claims of a name (federation CL-8a).
+    """Return the sort key of a claim among all claims of a name (federation CL-8a).
 
-    :param claim: a row with the state and the time since when it is claimed.
+    :param claim: a row with the columns ``state`` and ``since`` (when the claim of this state
+        began).
     :param archive: the Archive, or a row with its columns.
     :param prefix: the prefix of the identifier; "" for an alias.
     """
@@ -784,7 +796,7 @@ def order_claim(claim: Any, archive: Any, prefix: str) -> tuple[Any, ...]:
 
 
 def _find_known(archives: ArchiveList, rows: Sequence[Any], name: str, prefix: str) -> Known:
-    """Return what some rows tell about a name."""
+    """Return what the rows of the SELECT tell about a name."""
     claims = [row for row in rows if row.kind == _CLAIM and row.text == name]
     if len(claims) > 1:
         claims.sort(key=lambda row: order_claim(row, archives.archives[row.id], prefix))

@@ -1,23 +1,23 @@
-"""Ask Archives: many at the same time, with limits, and without a wait that helps nobody.
+"""Ask many Archives at the same time, with limits of time and size.
 
 Theory. An *engine* is a multi handle of libcurl: open connections, and the requests that run on
 them. It has no thread: it sends and receives only while somebody drives it. An engine belongs to
-one thread at a time. Therefore it needs no lock, and 128 answers cost a third of the CPU time of a
-pool of threads, because nothing is handed over to another thread.
+one thread at a time. Therefore it needs no lock, and nothing is handed over to another thread. 128
+answers cost a third of the CPU time that a pool of threads needs.
 
 The thread that resolves *takes* an engine with its questions, and drives it while it waits in
 :meth:`ReplyQueue.get`. When all results are there, or the queue is abandoned, the engine is *free*.
 The engine that became free last is taken next, because its connections are open. A resolution often
 ends before all Archives have answered. Their requests are not cancelled: the connections can be
-used again, and the circuit breaker and the metrics must know the results. Whoever takes the engine
-next drives them too; until then this is done by the *finisher*. It is one thread of the process,
-which borrows each free engine with unfinished requests for a step, and ends when all engines are
-free and have nothing to do.
+used again, and the circuit breaker and the metrics must know the results. The thread that takes the
+engine next also drives these requests. Until then, the *finisher* drives them: one thread of the
+process, which borrows each free engine with unfinished requests for a short step. It ends when all
+engines are free and have nothing to do.
 
-Acknowledgments wait in a queue. An engine sends some of them beside the questions; the finisher
-sends them over an engine that is free. An engine sends so few at once that an Archive that does not
-confirm them cannot delay questions. A forked process must not use the connections of its parent:
-engines, queue and finisher belong to the id of a process.
+Acknowledgments wait in a queue. An engine sends a few of them together with the questions; the
+finisher sends the others over a free engine. The number at one time is so small that an Archive
+that does not answer them cannot delay questions. A forked process must not use the connections of
+its parent: engines, queue and finisher belong to the id of a process.
 
 These rules make requests secure:
 
@@ -26,14 +26,16 @@ These rules make requests secure:
   the headers accept it; then libcurl expands the body piece by piece, until the limit.
 - Target: no redirect is followed, no proxy is used, no password is sent. libcurl looks up the name,
   and asks :meth:`_Transfer._open_socket` for a socket for the address to which it connects. For an
-  internal address it gets one that can't connect, unless the settings allow the address. Another
-  answer of the DNS cannot deceive this check: it is made with the address of the connection.
-- Text: a reason shows nothing that may contain the question, so not what an Archive sent.
+  internal address, it gets a socket that cannot connect, unless the settings allow the address. A
+  second answer of the DNS cannot deceive this check, because it checks the address of the
+  connection itself.
+- Text: the reason of a failure contains neither the question nor any text that an Archive sent.
 
 The *circuit breaker* skips an Archive after some failures in sequence. After a pause, one request
-is a *probe*: an answer ends the pauses, a failure begins one that is twice as long. Most statuses
-4xx are neither: a server in front of an Archive may refuse a path that is too long or looks like an
-attack, and authors of persistent URLs must not be able to make the resolver skip an Archive.
+is a *probe*: if it is answered, the Archive is asked again; if it fails, a pause begins that is
+twice as long. Most statuses 4xx count neither as an answer nor as a failure: a server in front of
+an Archive may refuse a path that is too long or looks like an attack, and authors of persistent
+URLs must not be able to make the resolver skip an Archive.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class Target:
-    """A question to an Archive. Two of them are never equal, so that sets of them are fast.
+    """A question to an Archive. Two objects are never equal, which makes sets of them fast.
 
     :param url: the complete URL with its query.
     :param question: the question that the query contains.
@@ -186,13 +188,13 @@ def is_valid_url(url: str) -> bool:
 
 
 class _Socket(socket.socket):
-    """A socket that closes itself without a warning: pycurl gives libcurl a duplicate."""
+    """A socket that is closed without a warning, because pycurl gives libcurl a duplicate."""
 
     __del__ = socket.socket.close
 
 
 class _Transfer:
-    """A curl handle that runs one request after another. A new one would cost 15 us more."""
+    """A curl handle that runs one request after another; a new handle costs 15 us more."""
 
     def __init__(self, max_answer: int, inner_hosts: InnerHosts) -> None:
         self._max_answer = max_answer
@@ -226,7 +228,7 @@ class _Transfer:
             self._encodings = "", "identity", headers.get("Accept-Encoding")
 
     def _open_socket(self, purpose: int, address: Any) -> _Socket:
-        """Return a socket for a connection to an IP address, unless the address is internal."""
+        """Return a socket for an IP address; for an internal address, one that cannot connect."""
         family, kind, protocol, (ip, *_) = address
         host = _match_host(self._url)[1]  # type: ignore[index]
         if not self._inner_hosts.allow(host, ip_address(ip)):
@@ -266,7 +268,7 @@ class _Transfer:
         return TransferResult(status, kind, body, etag=etag, seconds=seconds)
 
     def _explain(self, error: int) -> str:
-        """Return the reason for an error of libcurl, whose own text may contain the query."""
+        """Return the reason for an error; the text of libcurl itself may contain the query."""
         number = self.curl.getinfo(pycurl.OS_ERRNO)
         if error == pycurl.E_OPERATION_TIMEDOUT:
             return TIMED_OUT
@@ -284,7 +286,7 @@ class Engine:
     :param max_answer: the maximum size of an answer in bytes.
     :param inner_hosts: the internal hosts to which connections are allowed.
     :ivar running: the unfinished requests.
-    :ivar acknowledging: how many of them are acknowledgments.
+    :ivar acknowledging: how many unfinished requests are acknowledgments.
     """
 
     def __init__(self, max_answer: int, inner_hosts: InnerHosts) -> None:
@@ -319,7 +321,7 @@ class Engine:
         self._multi.add_handle(transfer.curl)
 
     def step(self, seconds: float) -> None:
-        """Send what can be sent, and receive what arrives within some seconds."""
+        """Send and receive for at most some seconds."""
         if self._timer <= monotonic():  # requests were added, or have no time left
             self._timer = inf
             _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
@@ -357,7 +359,7 @@ class ReplyQueue:
     Only the thread of the caller uses the methods, except :meth:`put`.
 
     :param seconds: the time limit in seconds. After this time, :meth:`get` no longer waits.
-    :param release: takes back the engine.
+    :param release: called with the engine when the queue no longer needs it.
     :ivar engine: the engine of the questions. None if no question is pending.
     :ivar pending: the number of questions for which :meth:`get` has not returned a result yet.
     """
@@ -454,7 +456,7 @@ class FanOut:
     def send_acknowledgment(self, url: str, headers: Headers) -> bool:
         """Send an acknowledgment in the background ([R] 6.2, Table 6.11).
 
-        :param url: a URL of the Archive that has answered, so that it is valid.
+        :param url: a URL of the Archive that has answered a question; it is not checked again.
         :param headers: additional headers, such as ``X-Forwarded-User-Agent``. Characters that are
             not printable ASCII are replaced by "?".
         :returns: False if the acknowledgment is not sent. The reason is that too many
@@ -509,7 +511,7 @@ class FanOut:
         return self._processes.get(pid) or self._processes.setdefault(pid, _Process())
 
     def _take(self, process: _Process) -> Engine:
-        """Return the free engine that was used last, or a new one. Acknowledgments are added."""
+        """Take the free engine that was used last, or create one; add waiting acknowledgments."""
         with process.lock:
             process.opened += not process.free
             engine = process.free.pop() if process.free else self._create_engine()
@@ -548,7 +550,7 @@ class FanOut:
     # --- acknowledgments -------------------------------------------------------------------------
 
     def _send_waiting(self, process: _Process, engine: Engine) -> None:
-        """Add acknowledgments to an engine, as many as it may send beside questions."""
+        """Move waiting acknowledgments to an engine, up to :data:`MAX_ACKNOWLEDGMENTS`."""
 
         def finish(url: str, headers: Headers, tries: int, result: TransferResult) -> None:
             engine.acknowledging -= 1
@@ -587,7 +589,7 @@ class CircuitBreaker:
     def allows_request(self, archive_id: int) -> bool:
         """Return whether a question may be sent to an Archive now.
 
-        If the result is True, the caller must send it and call :meth:`record_result`.
+        If the result is True, the caller must send the question, and call :meth:`record_result`.
         """
         with self._lock:
             failures, probe_at, _ = self._circuits.get(archive_id, (0, 0.0, False))

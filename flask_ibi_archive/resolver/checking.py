@@ -91,7 +91,7 @@ def _failed_last(archive: Archive) -> bool:
 
 
 def _check_claims(resolver: ResolverService) -> Iterator[Finding]:
-    """Yield whether the claims are read, and each Archive that is not believed."""
+    """Yield a finding about the reading of claims, and one for each Archive with wrong claims."""
     now, max_age = datetime.now(timezone.utc), timedelta(seconds=resolver.config.claims_max_age)
     archives = [
         archive

@@ -1,17 +1,18 @@
-"""What Archives claim: a follower reads it page by page into ordinary tables.
+"""The claims of Archives: a *follower* reads them page by page, and stores them in tables.
 
 Theory. An Archive publishes a list of its items in the order of their last changes. A page of the
 list begins after a *position* and ends at the next one. When an item changes, it moves to the end
-of the list. Therefore whoever reads page after page until a page says that there is no more knows
-each item of the Archive, however often the items changed meanwhile. From then on, only changes are
-read. If the Archive no longer knows the position, because its database was restored, it begins with
-another *epoch*: the list is read from its beginning, and items may have other names in it.
+of the list. A reader reads page after page, until a page says that there are no more claims. Then
+the reader knows each item of the Archive, however often the items changed meanwhile. From then on,
+only changes are read. If the Archive no longer knows the position, because its database was
+restored, it begins another *epoch*: the list is read again from the beginning, and other texts may
+stand for the items.
 
-A row of the table of claims says that an Archive claims an item under a name. It bears the number
-of the epoch in which the name was last stated (``reading``). A page is stored in one transaction
-with the position at its end, and only if the stored position and key are still those with which the
-page was asked for. So a follower that was killed, or that lost its lease without noticing, stores
-nothing twice and leaves nothing out. These are the changes of a row:
+A row of the table of claims says that an Archive claims an item under a name. The column
+``reading`` contains the number of the epoch in which the name was last stated. A page and the
+position at the end of the page are stored in one transaction, but only if the stored position and
+key have not changed since the page was requested. So a follower that was killed, or that lost its
+lease without noticing, stores nothing twice and leaves nothing out. These are the changes of a row:
 
 =====================================  =====================================================
 a claim states the name                it belongs to this item, with the number of the epoch
@@ -20,10 +21,10 @@ the item is no longer claimed          0 is the number of all its names
 a page ends the list                   the rows with lower numbers are deleted
 =====================================  =====================================================
 
-Nothing is deleted before the end of the list, because what an item has lost may be stated by an
-item in a later page, and the names of an older epoch by any page of the new one. So a name that the
-Archive claims without interruption never disappears, and keeps the time since when it is claimed.
-From the first page of an epoch until the last one, the Archive is always asked.
+Nothing is deleted before the end of the list, because a later page may state the same name: for
+another item, or again in the new epoch. So a name that the Archive claims without interruption
+never disappears, and keeps the time when the claim began (``since``). While an epoch is being read
+for the first time, the claims do not count, and the resolver asks the Archive about every item.
 
 The follower is one thread with one engine (asking.py). It asks many Archives side by side, and each
 Archive for one page at a time. One process follows at a time: it holds a lease in the database.
@@ -106,16 +107,16 @@ NameRow: TypeAlias = "tuple[str, str, int, int, str | None, str | None]"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of an Archive with one request.
+    """The result of one request for claims.
 
     :param archive: the row of :func:`list_due`.
-    :param reason: why it was not possible, which continues a sentence about the Archive. None if it
-        was.
-    :param is_refused: whether the Archive has answered something that can't be believed.
-    :param page: None if nothing has changed.
-    :param rows: the row for each name that the page states.
-    :param items: the items of the claims.
-    :param refused: why a line was refused, by its item.
+    :param reason: why the request failed, as the end of a sentence that begins with the Archive.
+        None after a success.
+    :param is_refused: whether the Archive sent an answer that must not be believed.
+    :param page: the page; None after a failure, or if nothing has changed at the Archive.
+    :param rows: the row for the table of claims, by each name that the page states.
+    :param items: the items that the claims of the page are about.
+    :param refused: for each refused line, the reason, by the item of the line.
     """
 
     archive: Any
@@ -131,7 +132,7 @@ class Reading:
 def read_result(
     archive: Any, result: asking.TransferResult, now: datetime, config: ResolverConfig
 ) -> Reading:
-    """Return what the result of a request says."""
+    """Check and parse the answer to a request for claims."""
     if result.reason is not None:
         return Reading(archive, result.reason)
     if result.status == 304 and archive.etag is not None:
@@ -150,9 +151,9 @@ def read_result(
 
 
 def _check_page(page: Page, archive: Any, now: datetime, max_age: timedelta) -> None:
-    """Check that a page is the one that was asked for.
+    """Check that a page is the page that was requested.
 
-    :raises PeerProtocolError: if it is not.
+    :raises PeerProtocolError: if it is another page, or if it is too old.
     """
     is_other = page.epoch != archive.epoch
     if page.archive != archive.service_ibi:
@@ -221,11 +222,13 @@ def _read_claims(
 def list_due(
     connection: sa.Connection, now: datetime, limit: int, omitted: Iterable[int] = ()
 ) -> Sequence[Any]:
-    """Return the included Archives whose next page must be asked for now, with ``started_at``.
+    """Return a row for each included Archive whose next page must be requested now.
 
-    Those that have failed are the last ones, the others are in the order of their turns.
+    Archives that failed last come last; the others are in the order of the times when they became
+    due. The column ``started_at`` of a row is the current time.
 
-    :param omitted: the ids of the Archives that are being asked.
+    :param limit: the maximum number of rows.
+    :param omitted: the ids of the Archives that are already being asked.
     """
     return connection.execute(
         sa.select(
@@ -247,8 +250,9 @@ def list_due(
 class ReadingStore:
     """Stores readings in the transaction of the caller, which has locked the rows of the Archives.
 
-    :param since: since when new claims count: now, but if the resolver catches up when it began to,
-        so that the order in which it reads the Archives is of no importance.
+    :param since: the time that is stored as the beginning of new claims. Usually this is the
+        current time. While the resolver catches up (:func:`lead`), it is the time when this began,
+        so that the order in which the Archives are read makes no difference.
     """
 
     def __init__(
@@ -262,7 +266,8 @@ class ReadingStore:
     def store(self, reading: Reading) -> bool:
         """Store a reading, and return whether it was stored.
 
-        It is not if the Archive is no longer included, or its row was changed since the request.
+        A reading is not stored if the Archive is no longer included, or if its key or position has
+        changed since the request.
         """
         archive_id = reading.archive.archive_id
         row = self._connection.execute(
@@ -292,7 +297,7 @@ class ReadingStore:
         return True
 
     def _plan(self, reading: Reading, row: sa.Row[Any]) -> dict[str, Any]:
-        """Store a page, and return the new values of the row of its Archive."""
+        """Store the page of a reading, and return the new values for the row of the Archive."""
         values: dict[str, Any]
         if reading.reason is not None:
             pause = min(FIRST_PAUSE * 2.0 ** min(row.failures, 9), MAX_PAUSE)
@@ -318,7 +323,7 @@ class ReadingStore:
         )
 
     def _find_limit(self, reading: Reading, row: sa.Row[Any]) -> str | None:
-        """Return why a page goes beyond a limit; None if it does not."""
+        """Return which limit a page exceeds, as a reason; None if it exceeds none."""
         is_its = tables.RefusedClaim.archive_id == row.archive_id
         others = is_its, ~dialects.is_one_of(tables.RefusedClaim.item, reading.refused)
         refused = sa.select(sa.func.count()).select_from(tables.RefusedClaim).where(*others)
@@ -332,7 +337,7 @@ class ReadingStore:
         return f"claims more than {MAX_NAMES_OF_ARCHIVE} names"
 
     def _store_page(self, reading: Reading, page: Page, row: sa.Row[Any], number: int) -> int:
-        """Store a page, and return by how much the number of names has grown.
+        """Store a page, and return how many names the Archive has gained; negative: lost.
 
         :param number: the number of the epoch.
         """
@@ -393,7 +398,7 @@ class ReadingStore:
         )
 
     def _store_refused(self, reading: Reading, begins: bool) -> None:
-        """Store the lines that were refused, and forget those whose items are claimed properly."""
+        """Store the refused lines, and delete older ones whose items now have a right claim."""
         archive_id = reading.archive.archive_id
         forget = sa.delete(tables.RefusedClaim).where(tables.RefusedClaim.archive_id == archive_id)
         if not begins:
@@ -462,14 +467,15 @@ def read_again(connection: sa.Connection, archive_id: int) -> bool:
 def lead(
     connection: sa.Connection, follower: str, now: datetime, max_age: timedelta
 ) -> tuple[bool, datetime | None]:
-    """Become or remain the only follower for some time.
+    """Try to become or to remain the only follower for some time.
 
-    A resolver *catches up* if its follower has not worked for some time, until each Archive was
-    read to its end or has failed.
+    After a pause in which no follower worked, the resolver *catches up*: until the claims of each
+    Archive were read to the end, or the Archive has failed.
 
-    :param follower: a random text that stands for the process.
-    :returns: whether this process follows, and since when the resolver catches up. None: it does
-        not.
+    :param follower: a random text that identifies the process.
+    :param max_age: the length of such a pause.
+    :returns: ``(leads, since)``: whether this process is the follower, and the time when the
+        resolver began to catch up. ``since`` is None if the resolver does not catch up.
     """
     state = tables.ResolverState
     is_free = sa.or_(
@@ -496,7 +502,10 @@ def lead(
 
 
 def _is_pending(since: datetime) -> Any:
-    """Return the condition that an Archive was neither read to its end nor failed since a time."""
+    """Return the SQL condition that an Archive was neither read to its end nor failed lately.
+
+    :param since: the time from which on a reading or a failure counts.
+    """
     is_unasked = sa.or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= since)
     is_unread = sa.or_(_FOLLOWED.read_at.is_(None), _FOLLOWED.read_at < since)
     return sa.exists().where(
@@ -510,7 +519,7 @@ OnProgress: TypeAlias = Callable[[int, int], None]
 
 
 class Follower:
-    """Reads what Archives claim. Only one thread uses the methods.
+    """Reads the claims of Archives. Only one thread may use the methods.
 
     :param now: returns the present time.
     :param on_progress: called with the numbers of pages and claims that were read so far.
@@ -544,7 +553,7 @@ class Follower:
         self._pages = self._claims = 0
 
     def run_once(self, stop: Event | None = None) -> bool:
-        """Read what is due, to its end.
+        """Read the claims of all Archives that are due, to the end of their lists.
 
         :returns: False if another process follows. Then nothing is read.
         :raises StorageError: if the database does not answer.
@@ -561,7 +570,7 @@ class Follower:
         return True
 
     def run(self, stop: Event) -> None:
-        """Follow until an event is set. Errors are logged, and do not end this."""
+        """Read claims again and again until an event is set. Errors are only logged."""
         while not stop.is_set():
             is_idle = True
             try:
@@ -598,16 +607,16 @@ class Follower:
         return leads
 
     def _tell(self) -> None:
-        """Notify the administrators of conflicts, each time when the lease was renewed."""
+        """Notify the administrators of conflicts, once after each renewal of the lease."""
         if self._renewed_at != self._told_at:
             self._told_at = self._renewed_at
             tell_administrators(self._database, self._config, self._notifier, self._now())
 
     def _ask_due(self) -> bool:
-        """Ask Archives that are due, as many as connections are free; return whether there are any.
+        """Ask Archives that are due, one for each free connection; return whether any are due.
 
-        Archives that have failed get half of the connections: each may hold one until its time is
-        over, and must not delay the others.
+        Archives that failed before get at most half of the connections. Otherwise their timeouts
+        would delay the others.
         """
         free = MAX_CONNECTIONS - len(self._asked)
         if free <= 0 or self._arrived:  # what has arrived is stored first
@@ -634,7 +643,8 @@ class Follower:
     def _receive(self) -> None:
         """Receive answers for some time, and store them up to the first page.
 
-        To store a page can take long. Meanwhile other answers arrive, which must not time out.
+        Storing a page can take long. Therefore only one page is stored at a time: other answers
+        must be received before they time out.
         """
         end = monotonic() + (0.0 if self._arrived else PAUSE)
         while self._engine.running:
@@ -677,8 +687,8 @@ class Follower:
 class FollowerThread:
     """Runs a follower in a thread of each process that calls :meth:`start`. Thread-safe.
 
-    The lease in the database decides which of the processes follows. The others take over when it
-    ends.
+    The lease in the database decides which of the processes reads claims. If this process does not
+    renew the lease, another one takes over.
 
     :param make_follower: returns a new follower.
     """
@@ -794,15 +804,15 @@ def audit_claims(
     claimed: Mapping[int, State],
     max_age: float,
 ) -> None:
-    """Ask Archives about an item, and count the answers that contradict their claims.
+    """Ask Archives about an item, and count the answers that contradict the claims.
 
-    After :data:`MAX_CONTRADICTIONS`, the Archive is always asked. The question contains an address
-    that no reader has, so it tells nobody what a reader reads, and the answer is what an Archive
-    shows to the public.
+    After :data:`MAX_CONTRADICTIONS`, the claims of the Archive do not count. The question contains
+    an IP address that no reader has. So it does not reveal what a reader reads, and the answer is
+    the one for the public.
 
     :param archives: the Archives whose claims count, except the one of this process.
-    :param claimed: what they claim the item to be, by the id of the Archive.
-    :param max_age: the seconds after which a change must be claimed.
+    :param claimed: the state of the item according to the claims, by the id of the Archive.
+    :param max_age: the number of seconds within which a change must appear in the claims.
     """
     question = Question(ibi, NO_VERBS)
     query = format_request(question.create_request((NO_READER,)))
@@ -829,7 +839,7 @@ def contradicts(claimed: State | None, pairs: Sequence[Pair], since: str) -> boo
 
     An answer without a state says nothing: the Archive does not show the item to the public.
 
-    :param since: items that were changed later may not be claimed yet.
+    :param since: a time. A change after this time need not appear in the claims yet.
     """
     answer = pairs_as_dict(list(pairs))
     if not answer:

@@ -1,4 +1,9 @@
-"""The settings of a resolver. The settings are read and checked when the app starts."""
+"""The settings of a resolver. The settings are read and checked when the app starts.
+
+``SERVER_NAME`` and ``service_ibi`` give the URL of the resolver. An Archive looks for the resolver
+at the URL in its own setting IBI_RESOLVER_URL (server/config.py). The defaults of ``service_ibi``
+and of IBI_RESOLVER_URL are those of the standard's resolver (core/protocol/inclusion.py).
+"""
 
 from __future__ import annotations
 
@@ -44,17 +49,18 @@ resolver_setting = partial(setting, prefix="IBI_RESOLVER_")
 class ResolverConfig(SharedConfig):
     """The settings of a resolver.
 
-    The keys of its own settings begin with ``IBI_RESOLVER_``.
+    The keys of settings that only a resolver has begin with ``IBI_RESOLVER_``.
 
     :ivar email: the e-mail address of the resolver's administrator.
     :ivar follow: True if a thread of the app reads the claims of the Archives.
     :ivar claims_interval: the seconds after which the claims of an Archive are read again.
-    :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
+    :ivar claims_max_age: the claims of an Archive stop counting if they were last read more than
+        this number of seconds ago.
     :ivar registry: True if the resolver has a document registry ([P] 4).
     :ivar registry_allowed: the identifiers that actors may register although an Archive claims them
         or another actor has registered them, in canonical case.
-    :ivar mint_host: the host name in the identifiers that the document registry mints. An Archive
-        in the same app uses this setting too. A text if the resolver has a document registry.
+    :ivar mint_host: the host name in the identifiers that the document registry mints; never None
+        if ``registry`` is True. An Archive in the same app uses this setting too.
     """
 
     database_uri: str = resolver_setting(

@@ -1,26 +1,27 @@
-"""Conflicts between Archives: found in their claims, told, shown and ended (federation CF-1).
+"""Conflicts between Archives: how they are found in claims, told, shown and ended (CF-1).
 
-The alert 409 of a resolution is another subject: :mod:`flask_ibi_archive.core.resolution.choice`.
+Another subject is the alert with status 409, if answers of Archives contradict each other:
+:mod:`flask_ibi_archive.core.resolution.choice`.
 
 Two Archives conflict about a name that both claim if
 
-- it is an identifier in both claims, and both claim the Original; or
-- it is an alias in one of the claims, such as a former address, neither item is Deleted, and the
-  claims are about different items: they have no identifier in common.
+- the name is an identifier in both claims, and both claim the Original; or
+- the name is an alias in one of the claims, such as a former address, neither item is Deleted, and
+  the claims are about different items: items without a common identifier.
 
-An item with two identifiers has one conflict. The follower compares the names that it has read with
-the claims of the other Archives, in the transaction that stores them. There are three ways for a
-conflict to end: one of the two claims changes; one of the two Archives is excluded, until it is
-included again; or the operator prefers one of the claims, which then comes first until one of the
-two changes.
+Two Archives have only one conflict about an item, even if the item has two identifiers. The
+follower looks for conflicts in the transaction that stores claims. A conflict ends in three ways:
+one of the two claims changes; one of the two Archives is excluded (until it is included again); or
+the administrator of the resolver prefers one of the claims. The preferred claim then comes first
+until one of the two claims changes.
 
 Two Archives that mint identifiers with the same prefix have a clash, which is not a conflict: see
 the module ``archives``.
 
 **Telling.** When items move, the claim of the new Archive may be read before that of the old one.
 Therefore a conflict is told only after a time in which the claims of both Archives are read again.
-The signal is sent at most once: that it is sent is stored before. The e-mail is sent at
-least once: that it was sent is stored afterwards.
+The signal is sent at most once: the time is stored before the signal is sent. The e-mail is sent at
+least once: the time is stored after the e-mail was sent.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ _ORIGINAL, _DELETED = 1, 3
 
 
 def _is_same_item(one: Any, other: Any) -> sa.ColumnElement[bool]:
-    """Return the condition that two rows of the claims of an Archive are about the same item."""
+    """Return the SQL condition that two rows are claims of one Archive about the same item."""
     return sa.and_(
         one.archive_id == other.archive_id, one.reading == other.reading, one.item == other.item
     )
 
 
 def _select_rivals() -> Any:
-    """Return the SELECT of the claims of other Archives that conflict with those of an Archive."""
+    """Return a SELECT of *rivals*: claims of other Archives that contradict those of an Archive."""
     own, rival = aliased(ClaimedName, name="own"), aliased(ClaimedName, name="rival")
     shared, same = aliased(ClaimedName, name="shared"), aliased(ClaimedName, name="same")
     shares_identifier = sa.exists(
@@ -112,7 +113,7 @@ _RIVALS = _select_rivals()
 
 
 def _select_known() -> Any:
-    """Return the SELECT of the conflicts about names that are open, or that were decided."""
+    """Return a SELECT of the conflicts about some names that are open or were decided."""
     archive: sa.ColumnElement[int] = sa.bindparam("archive")
     first, second = Conflict.first_archive_id, Conflict.second_archive_id
     return (
@@ -135,13 +136,14 @@ _KNOWN = _select_known()
 def update_conflicts(
     connection: sa.Connection, archive_id: int, names: Iterable[str], now: datetime
 ) -> None:
-    """Store the conflicts of an Archive that are new, and end those that no longer exist.
+    """Store the new conflicts of an Archive, and end the conflicts that no longer exist.
 
     The follower calls this function after it has stored claims, in the same transaction.
 
     :param archive_id: the Archive whose claims were read.
-    :param names: the names, in the form for comparison, that its items have or no longer have. If
-        a claim has changed, these are all names of the item.
+    :param names: the names that the claims of the Archive have gained, changed or lost, as
+        :func:`.fold_name` writes them. If the claim of an item has changed, these are all names of
+        the item.
     Source: federation CF-1.
     """
     names = {*names}
@@ -181,7 +183,7 @@ def update_conflicts(
 
 
 def _group_rivals(rivals: Iterable[Any]) -> Iterable[Sequence[Any]]:
-    """Return the claims that are one conflict: of an alias, or of an item; the IBIp is first."""
+    """Group rivals by conflict: one for each alias, and one for each item; the IBIp is first."""
     groups: dict[Any, list[Any]] = {}
     for row in sorted(rivals, key=lambda row: row.kind != _IBIP):
         about = row.name if row.is_alias else (row.item, row.rival_item)
@@ -190,9 +192,13 @@ def _group_rivals(rivals: Iterable[Any]) -> Iterable[Sequence[Any]]:
 
 
 def _is_known(row: Any, known: Mapping[tuple[int, str], datetime | None]) -> bool:
-    """Return whether a conflict is open, or was decided and both claims are the same since then.
+    """Return whether a conflict is already stored: it is open, or it was decided.
 
-    :param known: when the conflicts were decided, by rival and name; None for those that are open.
+    A decided conflict counts only if both claims are still the same as at the decision.
+
+    :param row: a row of :func:`_select_rivals`.
+    :param known: the times of the decisions, by the id of the rival and the name. The time is None
+        for an open conflict.
     """
     key = row.archive_id, row.name
     ended_at = known.get(key)
@@ -200,11 +206,12 @@ def _is_known(row: Any, known: Mapping[tuple[int, str], datetime | None]) -> boo
 
 
 def prefer_archive(connection: sa.Connection, archive_id: int, name: str, now: datetime) -> int:
-    """End the conflicts of an Archive about a name in its favour, and return their number.
+    """Prefer an Archive in the conflicts about a name: end them, and return how many they were.
 
-    Its claim then comes before that of the other Archive, also under all other names of the item.
+    The claim of this Archive then comes before the claim of the other Archive, for all names of the
+    item.
 
-    :param name: the name in the form for comparison.
+    :param name: the name, as :func:`.fold_name` writes it.
     :raises StorageError: if there is no such conflict, or if the state of the other claim has
         precedence.
     Source: federation CF-1, CL-8a.
@@ -222,7 +229,7 @@ def prefer_archive(connection: sa.Connection, archive_id: int, name: str, now: d
 def _prefer(
     connection: sa.Connection, archive_id: int, conflict: FoundConflict, now: datetime
 ) -> int:
-    """End the conflicts about an item with the other Archive, and return their number."""
+    """End the conflicts of two Archives about an item; return the number of conflicts."""
     [rival] = [one.id for one in conflict.claimants if one.id != archive_id]
     # one of two identifiers may be claimed no longer
     is_claimed = ClaimedName.reading > 0, ClaimedName.name.in_((conflict.name, conflict.other_name))
@@ -268,8 +275,8 @@ def _prefer(
 class FoundConflict:
     """A conflict with the two Archives. The fields are the columns with the same names.
 
-    :param ended_at: also the time of the exclusion, if one of the Archives is excluded.
-    :param claimants: the two Archives, in the order of their ids, whichever claimed first.
+    :param ended_at: when the conflict ended; this may be the time when an Archive was excluded.
+    :param claimants: the two Archives, in the order of their ids.
     """
 
     id: int
@@ -322,7 +329,7 @@ def list_conflicts(
 def find_open_conflict(database: Database, name: str) -> int | None:
     """Return the number of the newest open conflict about a name; None if none is known.
 
-    :param name: an identifier or alias in the form for comparison.
+    :param name: an identifier or alias, as :func:`.fold_name` writes it.
     """
     has_name = sa.or_(Conflict.name == name, Conflict.other_name == name)
     try:
@@ -335,7 +342,7 @@ def find_open_conflict(database: Database, name: str) -> int | None:
 
 
 def show_name(name: str) -> str:
-    """Return a name in the form for comparison as readers know it."""
+    """Convert a name of :func:`.fold_name` to the spelling that readers know."""
     return f"http://{name[4:]}" if name.startswith("url:") else name
 
 
@@ -376,7 +383,7 @@ _IS_NEW = Conflict.tried_at.is_(None)
 def tell_administrators(
     database: Database, config: ResolverConfig, notifier: Notifier, now: datetime
 ) -> None:
-    """Send the signals and e-mails about open conflicts that are still to be sent.
+    """Send the signals and e-mails about open conflicts that were not sent yet.
 
     The follower calls this function again and again, outside of a transaction. Conflicts of the
     same two Archives are in one e-mail to both. Failures of the mail server are logged.

@@ -1,13 +1,13 @@
-"""What a resolver remembers of its resolutions: metrics of Archives, and prefixes.
+"""Data about past resolutions: metrics of Archives, and prefixes.
 
 The *metrics* of an Archive are the number of answers, the number of failures and the response
 times. The *prefixes* tell which Archive has lately given items whose identifiers begin with a
-prefix. It is asked first about others with this prefix, and also if nobody claims one
-(resolving.py).
+prefix. The resolver asks this Archive first about other items with the prefix, also if no Archive
+claims the item (resolving.py).
 
-All this changes with each resolution. Therefore it waits in memory: at the end of a request, all of
-it is written, if the last write is :data:`PAUSE` ago. No thread is needed. If the process is
-killed, what waits is lost.
+These data change with each resolution. Therefore they are collected in memory. At the end of a
+request, all are written to the database, if the last write is :data:`PAUSE` seconds ago. No thread
+is needed. If the process is killed, the data in memory are lost.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Result(NamedTuple):
     """An answer or a failure of an Archive.
 
     :param seconds: the response time.
-    :param failure: the reason of the failure, which continues a sentence about the Archive. None
-        for an answer.
+    :param failure: the reason of the failure, as the end of a sentence that begins with the
+        Archive. None for an answer.
     """
 
     archive_id: int
@@ -93,7 +93,7 @@ def store_results(
 ) -> None:
     """Add results to the stored metrics of the Archives, and store who gave items with prefixes.
 
-    What concerns Archives that are no longer registered is ignored.
+    Data about Archives that are no longer registered are ignored.
 
     :param now: the current time, which is stored as the date.
     """
@@ -168,15 +168,15 @@ class MetricsWriter:
         self._waiting.append(Result(archive_id, seconds, failure))
 
     def flush_if_due(self) -> None:
-        """Write what waits, unless the last write was a short time ago."""
+        """Write the collected data, unless the last write was a short time ago."""
         if self._waiting and self._clock() >= self._write_at:
             self._write_at = self._clock() + PAUSE
             self.flush(MAX_WAIT)
 
     def flush(self, max_wait: float | None = None) -> None:
-        """Write what waits.
+        """Write the collected data.
 
-        If the database is not available, it is kept and written later.
+        If the database is not available, the data are kept and written later.
 
         :param max_wait: the maximum number of seconds to wait for other processes.
         """

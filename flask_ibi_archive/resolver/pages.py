@@ -3,9 +3,9 @@
 An app may have both a resolver and an Archive. If this Archive has the requested item, the app
 redirects to the item immediately. Otherwise, the resolver asks all included Archives.
 
-Foreign identifiers and former addresses are redirected to the Archive that claims them. Archives
-that know the text of 2015 alone are not asked about them, so only claims tell where an item with an
-alias is. The Archive then leads to the item (archive/service/local_resolution.py).
+Foreign identifiers and former addresses are redirected to the Archive that claims them. Only claims
+tell which Archive this is: no Archive is asked, because the standard of 2015 has no question about
+them. The Archive then redirects to the item (archive/service/local_resolution.py).
 
 Source: federation FI-4.
 """
@@ -151,8 +151,8 @@ def _resolve_or_register(requested: ResolutionRequest) -> Response:
 def answer_former_link() -> Response | None:
     """Answer a foreign identifier, or a former address that is no persistent URL.
 
-    :returns: a redirect to the same link at the Archive that claims it, 404 for a foreign
-        identifier that nobody claims, or None for another URL.
+    :returns: a redirect to the same link at the Archive that claims it; a 404 response for a
+        foreign identifier that no Archive claims; None for any other URL.
     """
     target = requests.request_target()
     is_meant = former_links.is_named(target)
@@ -199,7 +199,7 @@ def _find_location(
     known: Mapping[str, Known],
     target: str,
 ) -> str | None:
-    """Return the URL at which the Archive that claims a link serves it; of several, the first."""
+    """Return the URL of the first claimed link at the Archive that claims it; or None."""
     for link in links:
         if claimants := known[link.alias.folded].claimants:
             best = claimants[0]
@@ -283,7 +283,7 @@ def show_at_root() -> Response | None:
 
 
 def front() -> Response:
-    """Return the response of the front page: the form, or a redirect."""
+    """Answer a request for the front page: with the form, or with a redirect."""
     values = requests.read_query()
     if "ibi" not in values:
         return _show_form("")

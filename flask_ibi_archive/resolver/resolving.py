@@ -1,36 +1,38 @@
-"""The resolution of a persistent URL: whom to ask when, how long to wait, and what it leads to.
+"""The resolution of a persistent URL: which Archives to ask, when, and how long to wait.
 
-Theory. What answers mean is decided by :class:`.choice.Analysis`, which knows neither Archives nor
-time. It has *questions*, takes answers to them, and ends the *round* with a redirect, an alert, or
-the questions of the next round. Here, :func:`plan` says for each question which Archives get it,
-each after a delay. All results are kept. Whenever something new may change the outcome,
+Theory. The class :class:`.choice.Analysis` decides what answers mean, but knows nothing of delays
+and claims. It has *questions*, takes the answers, and ends the *round* with a redirect, an alert,
+or the questions of the next round. In this module, :func:`plan` says which Archives get a question,
+and after which delay. All results are kept. Whenever something new may change the outcome,
 :meth:`Resolution._decide` replays the analysis from the beginning with all that is known by now.
-Therefore no answer comes too late: if a round ended without it, the next replay contains it.
+Therefore no answer comes too late: if a round ended without an answer, the next replay contains it.
 
 An Archive of a plan is *ranked* if it claims the item, or if a claim names it as the Archive of the
-Original. Ranked answers are used in the order of their claims, whenever they arrive: the URL of one
-is the outcome when all that precede it have answered or failed. Then the order in which Archives
-answer, and a rival that claims later, change nothing. The others follow in the order of arrival.
+Original. The answers of ranked Archives are used in the order of the claims, not in the order of
+arrival: a URL is the outcome when all Archives that precede it in this order have answered or
+failed. So neither the speed of an Archive nor a rival that claims later changes the outcome. The
+answers of other Archives follow, in the order of arrival.
 
-The silence of an Archive is *needed* to say that there is no item: it claims it, or its claims do
-not tell, because it publishes none, or was not read lately, or has hidden items with the prefix.
-All others are asked because they may have got the item seconds ago; their silence means nothing.
+An answer of an Archive is *needed* if, without it, the resolver cannot say that there is no item:
+the Archive claims the item; or its claims are not sufficient, because there are none, because they
+were not read lately, or because the Archive hides items with the prefix. The other Archives are
+asked only because they may have got the item seconds ago. If they do not answer, nothing follows
+from this.
 
 The reader waits for the first redirect that nothing can precede. If there is none, a round ends
 
-- when all have answered; those that are not needed, or failed repeatedly before, are only awaited
-  for :data:`GRACE` after the others;
-- or some time after an answer that leads to a further question, unless a ranked Archive is silent:
-  this answer probably shows the way. The round then goes on beside the next one. At the end, a
-  reader gets an alert only if no answer is missing, or if the deadline has passed.
+- when all Archives have answered; answers that are not needed, and Archives that failed repeatedly
+  before, are awaited only for :data:`GRACE` after the others;
+- or some time after an answer that leads to a further question, because this answer probably shows
+  the way; but not while a ranked Archive has not answered. Later answers to this round still count.
+  At the end, a reader gets an alert only if no answer is missing, or if the deadline has passed.
 
-Usually one Archive is asked, and has the URL: the first one that is ranked, or that lately gave an
-item with the prefix. The others follow when it has answered without a URL, or after
-:data:`HEAD_START`.
-Before an alert, Archives are asked that mint with the same prefix or lately gave items with it; and
-after a tombstone all Archives, because the item may have moved. If the Original is required, all
-that may have it are asked at once and awaited. Of a silent one its claim counts: two claims of an
-Original are a suspicion.
+Usually only one Archive is asked, and has the URL: the first ranked one, or the one that lately
+gave an item with the prefix. The others are asked when this Archive has answered without a URL, or
+after :data:`HEAD_START`. Before an alert, Archives are asked that mint with the same prefix or
+lately gave items with it; and after a tombstone all Archives, because the item may have moved. If
+the Original is required, all Archives that may have it are asked at once and awaited. If one of
+them does not answer, its claim replaces the answer: two claims of an Original lead to an alert.
 
 Archives that failed repeatedly are skipped (asking.py), unless the Original is required. The
 document registry answers only what no Archive can answer: see :meth:`Resolution._add_registered`.
@@ -103,8 +105,9 @@ class LocalArchive(Protocol):
     """The Archive in this process, which the resolver asks without HTTP.
 
     Some servers answer only one request at a time. On such a server, an HTTP request from the
-    resolver to the Archive of the same process would never be answered. The object is in
-    ``app.extensions``, because a resolver imports nothing of an Archive.
+    resolver to the Archive of the same process would never be answered. The extension of the
+    Archive puts this object into ``app.extensions``, because modules of a resolver import no
+    modules of an Archive.
     """
 
     def find_service(self) -> str | None:
@@ -130,7 +133,7 @@ LookUp: TypeAlias = Callable[[Sequence[Identifier]], Mapping[str, Known]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question is sent to an Archive.
+    """A trace event: a question is sent to an Archive.
 
     :param is_first: whether this Archive is asked before others.
     """
@@ -141,14 +144,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The circuit breaker skips an Archive, because the Archive failed repeatedly."""
+    """A trace event: the circuit breaker skips an Archive that failed repeatedly."""
 
     archive: Archive
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A round has ended, and the resolver has decided about the next step.
+    """A trace event: a round has ended, and the resolver has decided about the next step.
 
     :param outcome: the decision: a redirect, another round or an alert.
     :param late: the number of Archives that have not answered yet.
@@ -161,7 +164,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """An acknowledgment is sent to an Archive."""
+    """A trace event: an acknowledgment is sent to an Archive."""
 
     archive: Archive
     url: str
@@ -178,11 +181,11 @@ Trace: TypeAlias = Callable[[TraceEvent], None]
 class Request(asking.Target):
     """A question to an Archive, and its result.
 
-    :param due: when it is sent, as the clock returns the time. Infinite: only before an alert.
+    :param due: when the question is sent, in the time of the clock. Infinite: only before an alert.
     :param is_ranked: whether the answer is used in the order of the claims.
-    :param is_needed: whether the silence of the Archive means that nothing is known.
-    :param is_awaited: whether the result is awaited for longer than :data:`GRACE`.
-    :param is_open: whether the result is still to come, or the request is still to be sent.
+    :param is_needed: whether the answer is needed to say that there is no item.
+    :param is_awaited: whether a round waits for the result longer than :data:`GRACE`.
+    :param is_open: whether there is no result yet; the request may still have to be sent.
     :param answer: the answer; None if there is none, or if the Archive does not know the item.
     """
 
@@ -199,15 +202,15 @@ class Request(asking.Target):
 def plan(
     known: Known, always: Collection[int], requires_original: bool = False, names_item: bool = True
 ) -> list[tuple[float, int, bool, bool]]:
-    """Return the Archives that get a question, the ranked ones first, in their order.
+    """Choose the Archives that get a question; the ranked ones are first, in the order of claims.
 
     :param known: what is known about the item of the question.
-    :param always: the ids of the Archives whose claims don't tell what they have.
+    :param always: the ids of the Archives whose claims do not count.
     :param requires_original: whether only the Original is acceptable.
     :param names_item: whether the reader wants the item of the question, not a related item. The
         claims say nothing about the state of a related item.
-    :returns: for each Archive the seconds after which it is asked (infinite: only before an alert),
-        its id, and whether it is ranked and needed.
+    :returns: for each Archive ``(delay, id, is_ranked, is_needed)``; see :class:`Request`. The
+        delay is in seconds; infinite: the Archive is asked only before an alert.
     """
     ranked: dict[int, bool] = {}
     originals = set()
@@ -236,9 +239,9 @@ def plan(
 
 @dataclass(eq=False, slots=True)
 class Poll:
-    """A question, and all requests that contain it, those to ranked Archives first.
+    """A question, and the requests that send it to Archives; those to ranked Archives are first.
 
-    :ivar answered: the requests to other Archives with an answer, in the order of the answers.
+    :ivar answered: the answered requests to Archives that are not ranked, in the order of arrival.
     :ivar is_for_all: whether all included Archives are asked.
     """
 
@@ -266,10 +269,11 @@ class Resolution:
     """The resolution of one persistent URL.
 
     :param archives: the included Archives.
-    :param known: what is known about identifiers, by their texts; at least about the wanted one.
+    :param known: what is known about identifiers, by their texts; it contains at least the
+        identifier in the persistent URL.
     :param own: the Archive in this process, which is asked only if its service is included. None if
         this process has no Archive.
-    :param documents: reads the document registry. None if the resolver has none.
+    :param documents: returns answers of the document registry. None if there is no registry.
     :param trace: a function that receives each trace event.
     :param look_up: reads what is known about further identifiers.
     :param clock: returns the time in seconds.
@@ -323,7 +327,7 @@ class Resolution:
     # --- deciding --------------------------------------------------------------------------------
 
     def _decide(self) -> Redirect | Alert | None:
-        """Replay the analysis with all that is known by now; None: the outcome is not yet sure."""
+        """Replay the analysis with all results so far; return None if the outcome is still open."""
         now, request, config = self._now, self.request, self.config
         self._wake = self._end
         analysis = Analysis(request.wanted, request.ranges, config.max_rounds, config.inner_hosts)
@@ -362,7 +366,7 @@ class Resolution:
         return self._conclude(number, outcome, used)
 
     def _begin(self, analysis: Analysis, questions: Sequence[Question], now: float) -> None:
-        """Plan whom to ask new questions.
+        """Plan which Archives get new questions, and when.
 
         :raises NotReady: if the database does not answer.
         """
@@ -394,7 +398,10 @@ class Resolution:
         return None
 
     def _has_waited(self, analysis: Analysis, open_: Sequence[Request], now: float) -> bool:
-        """Return whether a round can end although results are still to come."""
+        """Return whether a round has waited long enough for the results that are missing.
+
+        :param open_: the requests without a result; there is at least one.
+        """
         if not any(one.is_awaited for one in open_):
             # a new period begins when further requests were sent
             what: tuple[object, ...] = analysis.questions, sum(one.is_sent for one in open_)
@@ -413,7 +420,8 @@ class Resolution:
     def _add_silence(self, analysis: Analysis, polls: Sequence[Poll]) -> tuple[set[int], int]:
         """Use the claims of Archives that did not answer.
 
-        :returns: the ids of those that may have the item, and the number of Archives asked.
+        :returns: ``(silent, asked)``: the ids of the silent Archives that may have the item, and
+            the number of Archives whose answers matter.
         """
         silent, asked = set(), set()
         for poll in polls:
@@ -434,7 +442,7 @@ class Resolution:
         return silent, len(asked)
 
     def _ask_last(self, alert: Alert, polls: Sequence[Poll], now: float) -> bool:
-        """Ask those that are only asked before an alert; return whether there are any."""
+        """Ask the Archives that are asked only before an alert; return whether there are any."""
         if alert.kind is AlertKind.SUSPECTS:
             return False
         further = [one for poll in polls for one in poll.requests if one.due == inf]
@@ -450,7 +458,7 @@ class Resolution:
         return bool(further)
 
     def _may_have_moved(self, request: Request) -> bool:
-        """Return whether an Archive had the item, so that another one may have it now."""
+        """Return whether an answer shows that another Archive may have the item now."""
         state = () if request.answer is None else request.answer.pairs.get("state")
         is_copy = self.request.wanted.requires_original and state == (State.COPY.value,)
         return is_copy or state == (State.DELETED.value,)
@@ -458,7 +466,12 @@ class Resolution:
     def _conclude(
         self, number: int, outcome: Redirect | NextRound | Alert, polls: Sequence[Poll]
     ) -> Redirect | Alert | None:
-        """Report a decision, unless an earlier replay has reported it, and return it."""
+        """Return a decision (None for a next round), and report it to ``trace``.
+
+        A decision that an earlier replay has reported is not reported again.
+
+        :param number: the number of the round.
+        """
         if self.trace is not None:
             late = len({one.archive.id for one in _list_planned(polls) if one.is_open})
             decided = Decided(number, outcome, late)
@@ -473,9 +486,10 @@ class Resolution:
     ) -> Redirect | None:
         """Add the answers of the document registry about items that no Archive knows.
 
-        An Archive that did not answer may have the item: it mints identifiers with this prefix, or
-        has lately given items with it. Then the answer of the registry about this item is not used.
-        A claim says nothing more if its Archive has answered. It may have been an old claim.
+        The answer of the registry about an item is not used if an Archive that did not answer may
+        have the item: the Archive claims it, mints identifiers with the same prefix, or has lately
+        given items with this prefix. A claim no longer matters if its Archive has answered, because
+        the claim may be old.
 
         :param silent: the ids of the Archives that did not answer.
         """
@@ -512,7 +526,7 @@ class Resolution:
     # --- asking and waiting ----------------------------------------------------------------------
 
     def _send(self, polls: Sequence[Poll], now: float) -> None:
-        """Send the requests that are due, and those that wait for nothing any more."""
+        """Send the requests that are due; send all if no request is running."""
         planned = _list_planned(polls)
         unsent = [one for one in planned if not one.is_sent]
         if not unsent:
@@ -530,7 +544,7 @@ class Resolution:
     def _send_now(self, requests: Sequence[Request], is_first: bool = False) -> None:
         """Send requests.
 
-        :param is_first: whether others follow if these do not lead to a redirect.
+        :param is_first: whether other Archives are asked later if these do not lead to a redirect.
         """
         targets: list[asking.Target] = []
         # Whether an Archive is skipped: it gets all questions, or none.
@@ -560,7 +574,7 @@ class Resolution:
             self._replies = self.fan_out.ask(targets, seconds, self._replies)
 
     def _wait(self) -> None:
-        """Receive results until one may change the outcome, or until the time to decide again."""
+        """Receive results until one may change the outcome, or until the next time to decide."""
         while (result := self._next_result()) is not None:
             self._now = self.clock()
             if self.trace is not None:
@@ -586,7 +600,7 @@ class Resolution:
         self._now = max(self.clock(), self._wake)
 
     def _next_result(self) -> asking.ArchiveResult | None:
-        """Return the next result. None if none is to come, or arrives before the time to decide."""
+        """Return the next result; None if no question is open or no result arrives in time."""
         if self._own_requests:
             return self._ask_own(self._own_requests.popleft())
         # a result that arrived in time is used, even if the result is read late
@@ -610,7 +624,7 @@ class Resolution:
     # --- what an alert tells ---------------------------------------------------------------------
 
     def _find_alternatives(self, alert: Alert) -> Alert:
-        """Ask those who know the item for other parts of it, and add them to an alert."""
+        """Ask the Archives that know an item for other parts of it, and add these to an alert."""
         known = {
             one.archive.id
             for poll in self._polls.values()
@@ -637,7 +651,7 @@ class Resolution:
         return alert
 
     def _add_claimants(self, alert: Alert) -> Alert:
-        """Return an alert that says what the claims of Archives tell about it."""
+        """Add to an alert what the claims of Archives say about the item."""
         if alert.ibi is None:
             return alert
         claimants = self.known.get(alert.ibi.text, NOTHING).claimants
@@ -665,7 +679,7 @@ NOTHING = Known()
 
 
 def _list_planned(polls: Sequence[Poll]) -> list[Request]:
-    """Return the requests that do not wait for an alert."""
+    """Return the requests without those that are sent only before an alert."""
     return [one for poll in polls for one in poll.requests if one.due < inf]
 
 
@@ -676,7 +690,7 @@ class ResolverService:
     """The resolver of an app. The class is thread-safe.
 
     :ivar registry: registers, includes and excludes Archives.
-    :ivar document_registry: registers actors and documents. None if the resolver does not do this.
+    :ivar document_registry: registers actors and documents. None without IBI_RESOLVER_REGISTRY.
     :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
     :ivar metrics: stores metrics and prefixes.
@@ -700,7 +714,7 @@ class ResolverService:
         atexit.register(_close_at_exit, weakref.ref(self))
 
     def _create_document_registry(self) -> DocumentRegistry:
-        """Return the document registry. Resolvers without IBI_RESOLVER_REGISTRY don't load it."""
+        """Create the document registry. The import is here, because few resolvers need it."""
         from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry
 
         return DocumentRegistry(self.database, self.config, self._find_claimant)
@@ -730,7 +744,7 @@ class ResolverService:
         acknowledges: bool = True,
         own: LocalArchive | None = None,
     ) -> Redirect | Alert:
-        """Return a redirect or an alert for a persistent URL.
+        """Resolve a persistent URL: return a redirect or an alert.
 
         The acknowledgment is sent in the background, and metrics are written later. This method
         executes only one SELECT, and one more for each further round.

@@ -135,8 +135,8 @@ class ResolverState(ResolverBase):
 class FollowedArchive(ResolverBase):
     """An Archive whose key was pinned, and how far its list of changes was read (federation CL-7).
 
-    Its claims count if it was read to the end lately, no line of it is refused, and less than three
-    answers contradicted its claims. Otherwise the Archive is always asked.
+    The claims of the Archive count if they were read to the end lately, no line is refused, and
+    fewer than three answers contradicted them. Otherwise the resolver always asks the Archive.
     """
 
     __tablename__ = "ibi_resolver_followed"
@@ -175,7 +175,7 @@ class FollowedArchive(ResolverBase):
 
 
 class ClaimedName(ResolverBase):
-    """An Archive claims an item under a name: an identifier or an alias (federation CL-7)."""
+    """A claim of an Archive: it has an item with this name, an identifier or alias (CL-7)."""
 
     __tablename__ = "ibi_resolver_claim"
     __table_args__: Any = (
@@ -208,7 +208,7 @@ class ClaimedName(ResolverBase):
 
 
 class RefusedClaim(ResolverBase):
-    """A line of an Archive that is no claim, or claims what the Archive may not claim."""
+    """A refused line of an Archive: a malformed claim, or a claim that the Archive may not make."""
 
     __tablename__ = "ibi_resolver_refused_claim"
 
@@ -220,7 +220,7 @@ class RefusedClaim(ResolverBase):
 
 
 class PrefixHolder(ResolverBase):
-    """An Archive that gave or hides items whose identifiers begin with a prefix."""
+    """An Archive that lately gave, or that hides, items whose identifiers have a prefix."""
 
     __tablename__ = "ibi_resolver_prefix"
     __table_args__: Any = (

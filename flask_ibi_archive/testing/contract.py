@@ -1,7 +1,7 @@
 """The contract of the items of a host: the behaviour of a correct Archive.
 
-A host inherits from :class:`CatalogueContract`, whether it deposits its items, has models with
-identifiers, or has a catalogue of its own.
+Every host can inherit from :class:`CatalogueContract`: a host that deposits items, that has models
+with identifiers, or that has its own catalogue.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class CatalogueContract:
                 ...
 
     The host's ``conftest.py`` contains ``pytest_plugins = ["flask_ibi_archive.testing"]``. All
-    methods that the host writes are called in the app context. To use another database, replace the
-    fixture ``ibi_database_uri``.
+    methods that the host overrides are called in the app context. To use another database, replace
+    the fixture ``ibi_database_uri``.
     """
 
     #: What the host does not have: "editions", "translations", "access" (rules by network),
@@ -89,7 +89,7 @@ class CatalogueContract:
     def add_item(self, record: item_record.ItemRecord) -> str | item_record.Identified:
         """Add an item as a user of the host does.
 
-        The method of this class deposits the item.
+        This implementation deposits the item. A host may override the method.
 
         :returns: an identifier of the item, or an object with an ``ibi``, such as the committed row
             of a model with IdentifiedItem.
@@ -136,7 +136,7 @@ class CatalogueContract:
             return call()
 
     def add(self, **fields: Any) -> str:
-        """Add an item, with a title and a language unless ``fields`` contains others."""
+        """Add an item, and return an identifier. Title and language have default values."""
         record = {"title": "Annual report", "creators": ["Silva, Ana"], "language": "en", **fields}
         # in the app context, because a row may be detached from its session afterwards
         return self.in_app(
@@ -156,11 +156,11 @@ class CatalogueContract:
         return item
 
     def ask(self, ibi: str, verbs: str = "", path: str = "", user: str = INSIDE) -> Pairs:
-        """Return the answer to a urlRequest."""
+        """Send a urlRequest, and return the answer: the words of each pair, by the name."""
         return Reader(self.app, user).request_urls(ibi, verbs, path)
 
     def open(self, url: str, user: str = INSIDE) -> tuple[int, str]:
-        """Return the status and the text of a page or a file."""
+        """Open a page or a file; return ``(status, text)`` of the response."""
         response = Reader(self.app, user).open(url)
         return response.status_code, response.text
 
@@ -169,7 +169,7 @@ class CatalogueContract:
         return self.archive.addresses.item(self.get(ibi))
 
     def count(self, ibi: str | None) -> int:
-        """Return how often an item, or any item, was requested."""
+        """Return how many accesses to an item were counted; for None, to all items."""
         counts = self.in_app(lambda: self.archive.statistics(ibi, "day"))
         return counts.views + counts.downloads
 

@@ -1,4 +1,4 @@
-"""The clock and the readers of the tests of a host."""
+"""A clock and a reader for the tests of a host."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FixedClock:
 
 
 class Reader:
-    """A reader of an Archive, whose requests a resolver forwards.
+    """A reader who reaches an Archive through a resolver; this class plays both parts.
 
     ::
 
@@ -74,7 +74,7 @@ class Reader:
         return archive
 
     def request_urls(self, ibi: str, verbs: str = "", path: str = "") -> Pairs:
-        """Return the answer of the Archive to a urlRequest: the words of each pair, by name.
+        """Send a urlRequest, and return the answer: the words of each pair, by the name.
 
         :param verbs: such as ``GetLastEdition GetMetadata(oai_dc)``.
         :param path: the path of a file of the item.

@@ -1,4 +1,7 @@
-"""The administrator's commands about Archives, claims, conflicts, failures and actors."""
+"""The administrator's commands about Archives, claims, conflicts, failures and actors.
+
+The command ``register`` sends the e-mail that confirms a registration ([R] 5.2).
+"""
 
 from __future__ import annotations
 
@@ -129,7 +132,7 @@ def register_command(
 
 
 def _read_key(file: BinaryIO | None) -> str:
-    """Read the key from a file. If there is no file, prompt for the key."""
+    """Read the registration key from a file, or prompt for it if the file is None."""
 
     if file is not None:
         if file is getattr(sys.stdin, "buffer", None):

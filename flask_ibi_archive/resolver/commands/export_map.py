@@ -1,7 +1,7 @@
-"""The command ``export-map``: writes where persistent URLs lead as a map for nginx.
+"""The command ``export-map``: writes a map for nginx that leads persistent URLs to Archives.
 
-The map contains the place last known of each identifier and alias: the address of the Archive that
-claims it, which answers persistent URLs on its own host. Source: federation RS-2.
+For each identifier and alias, the map contains the last known address of the Archive that claims
+it. Every Archive answers persistent URLs on its own host. Source: federation RS-2.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def export_map_command(path: Path) -> None:
 def read_names(connection: Connection) -> Iterable[Any]:
     """Return a row for each claim of an included Archive, sorted by the names in lower case.
 
-    The row has an identifier of the item, for URLs, beside the name.
+    Beside the name, each row contains an identifier of the item, which URLs need for an alias.
     """
     item = aliased(ClaimedName)
     identifier = (
@@ -135,9 +135,9 @@ def read_names(connection: Connection) -> Iterable[Any]:
 
 
 def write_map(file: BinaryIO, rows: Iterable[Any]) -> tuple[int, int]:
-    """Write a map, and return the numbers of names that were written and that were left out.
+    """Write a map; return ``(written, left out)``: two numbers of names.
 
-    Left out are names that no path can express, such as addresses with a query.
+    Names that no path can express, such as addresses with a query, are left out.
 
     :param rows: the result of :func:`read_names`.
     """
@@ -170,9 +170,9 @@ def write_map(file: BinaryIO, rows: Iterable[Any]) -> tuple[int, int]:
 
 
 def _make_path(name: str) -> bytes:
-    """Return the path of a request for a name, as nginx changes it.
+    """Return the path of a request for a name, as nginx looks for it in the map.
 
-    nginx decodes %XX and joins repeated slashes.
+    nginx has then decoded %XX and joined repeated slashes.
     """
     kind, _, rest = name.partition(":")
     path = f"http://{rest}" if kind == "url" else name
@@ -180,12 +180,12 @@ def _make_path(name: str) -> bytes:
 
 
 def _is_clean(path: bytes) -> bool:
-    """Return whether nginx compares the path in a request for a name with exactly this path."""
+    """Return whether nginx leaves a path unchanged before it looks for the path in the map."""
     return not _CONTROL.search(path) and not {b".", b".."} & set(path.split(b"/")[1:])
 
 
 def _format_start(names: int, longest: int) -> bytes:
-    """Return what precedes the names, with tables that are large enough for them."""
+    """Return the beginning of the map, with hash tables that are large enough for the names."""
     bucket = 64
     while bucket < 4 * (longest + 32):
         bucket *= 2

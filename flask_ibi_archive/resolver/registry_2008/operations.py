@@ -5,11 +5,11 @@ second. All changes of an operation are one transaction, which checks that the p
 changed in the meantime. All these transactions wait for one lock (``tables.py``).
 
 **Answers.** Each actor with a registration of a document is a source of answers, like an Archive
-([R] 6.2). Only the actor that has the document decides what its next edition is. Otherwise, anyone
-who registers a copy could redirect the readers of the last edition. The rules of URL lists
+([R] 6.2). Only the actor that has the document (not a copy) states the next edition. Otherwise,
+anyone who registers a copy could redirect the readers of the last edition. The rules of URL lists
 (:mod:`~flask_ibi_archive.core.protocol.url_list`) create the answers. A registered document has no
-files: it lacks every requested file, and the list of files. The answers have no URL key, so that
-actors receive no acknowledgments.
+files, so an answer contains neither a requested file nor the list of files. The answers have no URL
+key, so that actors receive no acknowledgments.
 
 **The check.** An actor none of whose URLs has worked for two years is cancelled ([P] 4.1, note 2).
 """
@@ -71,7 +71,7 @@ LOOK_UP_TIMEOUT = 5.0
 
 
 def look_up_host(host: str) -> tuple[str, ...]:
-    """Return the IP addresses of a host name, or none if the DNS does not know them in time."""
+    """Return the IP addresses of a host name; () if the DNS does not answer with one in time."""
 
     def work() -> tuple[str, ...]:
         try:
@@ -212,7 +212,8 @@ class DocumentRegistry:
 
         The registration of the old actor remains, as a copy, until the old actor deletes it. If the
         new actor has no registration of the document, it gets one with the URLs of the old actor.
-        If the old actor had the document, the new actor then has the document, with the copyright.
+        If the old actor had the document (not a copy), the new actor now has the document, and the
+        copyright.
         """
         with self._authenticated(actor_id, password) as (connection, actor):
             new = connection.execute(_select_actor(new_actor_id)).one_or_none()
@@ -284,10 +285,11 @@ class DocumentRegistry:
     def _choose_identifier(
         self, connection: Connection, ibi: str | None, is_actor: bool = False
     ) -> str:
-        """Return the identifier of a new registration: the given one, or a new one.
+        """Return the identifier of a new registration: ``ibi``, or a new one if ``ibi`` is None.
 
-        :raises DocumentRegistryError: if an included Archive claims the given identifier, or if it
-            is that of another actor or, for an actor, of a document.
+        :param is_actor: whether the identifier is for an actor; otherwise it is for a document.
+        :raises DocumentRegistryError: if an included Archive claims ``ibi``, or if ``ibi`` belongs
+            to an actor. For an actor, also if ``ibi`` belongs to a document.
         """
         if ibi is None:
             return self._mint(connection)
@@ -306,7 +308,7 @@ class DocumentRegistry:
         return ibi
 
     def _mint(self, connection: Connection) -> str:
-        """Return an identifier that nobody has used, and wait until its date is reached."""
+        """Mint a new identifier, and wait until the date in the identifier is reached."""
         host = str(self.config.mint_host)  # a text if the resolver has a registry
         now = Fraction((self.now() - EPOCH) // timedelta(microseconds=1), 10**6)
         last = None
@@ -319,7 +321,7 @@ class DocumentRegistry:
 
 
 def _denied() -> DocumentRegistryError:
-    """Return the error for a wrong password or an unknown ID, which does not tell which."""
+    """Return the error for a wrong password and for an unknown ID; it does not tell which."""
     return DocumentRegistryError("the password is wrong, or an ID is unknown", 403)
 
 
@@ -397,7 +399,7 @@ class _RecordCatalogue:
 def _create_item(
     ibi: Identifier | None, url: str | None, scope: Scope, state: str | None, **values: Any
 ) -> CatalogueItem:
-    """Return an item whose only file is its URL. Nobody may read an item without a URL.
+    """Return an item with one file, which is at the URL. Nobody may read an item without a URL.
 
     :param state: None for an item of which only the IBI is known.
     """
@@ -417,7 +419,7 @@ def _create_item(
 
 
 def _create_metadata(metadata: Sequence[MetadataLocation]) -> OwnMetadata | None:
-    """Return the metadata of a document. Those in free form are the first without a format."""
+    """Return the metadata of a document. The first metadata without a format are in free form."""
     if not metadata:
         return None
     free = next((one for one in metadata if one.format is None), metadata[0])

@@ -81,7 +81,7 @@ class Registration(ResolverBase):
 
 
 class UsedIdentifier(ResolverBase):
-    """An identifier that an actor or a document has or had, and that is not minted again."""
+    """An identifier that an actor or a document has or had. It is never minted again."""
 
     __tablename__ = "ibi_registry_identifier"
 
@@ -114,10 +114,10 @@ def find_registrations(
 
 
 def parse_location(location: str) -> DocumentLocation:
-    """Return the location in a column."""
+    """Parse the JSON of a stored location."""
     return msgspec.json.decode(location, type=DocumentLocation)
 
 
 def format_location(location: DocumentLocation) -> str:
-    """Return a location as it is stored."""
+    """Return the JSON of a location, as it is stored."""
     return msgspec.json.encode(location).decode()
