@@ -23,8 +23,8 @@ Exceptions that only one subpackage raises and catches are defined there.
         RecordError               a record of an import file is wrong
         RowError                  a row of a host's own model cannot be stored as an item
 
-Each message is one line. The message says what is wrong, where the error is, and what would be
-right. The values in the message are also attributes of the exception.
+Each message is one line. It says what is wrong, where the error is, and what would be right. The
+values in the message are also attributes of the exception.
 
 An error about a text that a person typed contains a :class:`Reason`: a code with an English message
 template. The pages show the reason in the language of the reader.
@@ -507,7 +507,7 @@ class RecordError(StorageError):
         super().__init__(translatable(template, **values))
 
     def to_json(self) -> dict[str, str | None]:
-        """Return where the error is and what is wrong as a JSON object."""
+        """Return a JSON object with the place and the reason of the error."""
         return {name: getattr(self, name) for name in ("source", "place", "field", "reason")}
 
 

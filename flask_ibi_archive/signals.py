@@ -115,7 +115,7 @@ class Notifier:
     sender: Any = None
 
     def send(self, notices: Iterable[Notice]) -> None:
-        """Send signals in their order. An exception in a receiver is logged."""
+        """Send signals in the given order. An exception in a receiver is logged."""
         for notice in notices:
             if not notice.signal.is_muted:
                 for receiver in list(notice.signal.receivers_for(self.sender)):

@@ -129,7 +129,7 @@ class Archive:
 
     @property
     def state(self) -> tuple[str, datetime | None]:
-        """The state of the Archive, and the date when the state began."""
+        """``(state, date)``: the state of the Archive, and the date when this state began."""
         if self.included_at is not None:
             return INCLUDED if self.confirmed_at else NOT_CONFIRMED, self.included_at
         if self.excluded_at is not None:

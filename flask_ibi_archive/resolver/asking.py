@@ -5,9 +5,9 @@ them. It has no thread: it sends and receives only while somebody drives it. An 
 one thread at a time. Therefore it needs no lock, and nothing is handed over to another thread. 128
 answers cost a third of the CPU time that a pool of threads needs.
 
-The thread that resolves *takes* an engine with its questions, and drives it while it waits in
+The thread that resolves *takes* an engine, adds questions to it, and drives it while waiting in
 :meth:`ReplyQueue.get`. When all results are there, or the queue is abandoned, the engine is *free*.
-The engine that became free last is taken next, because its connections are open. A resolution often
+The engine that became free last is taken next, because it has open connections. A resolution often
 ends before all Archives have answered. Their requests are not cancelled: the connections can be
 used again, and the circuit breaker and the metrics must know the results. The thread that takes the
 engine next also drives these requests. Until then, the *finisher* drives them: one thread of the
@@ -17,7 +17,8 @@ engines are free and have nothing to do.
 Acknowledgments wait in a queue. An engine sends a few of them together with the questions; the
 finisher sends the others over a free engine. The number at one time is so small that an Archive
 that does not answer them cannot delay questions. A forked process must not use the connections of
-its parent: engines, queue and finisher belong to the id of a process.
+the parent process. Therefore each process, identified by its id, has its own engines, queue and
+finisher.
 
 These rules make requests secure:
 

@@ -15,9 +15,9 @@ key have not changed since the page was requested. So a follower that was killed
 lease without noticing, stores nothing twice and leaves nothing out. These are the changes of a row:
 
 =====================================  =====================================================
-a claim states the name                it belongs to this item, with the number of the epoch
-a claim no longer states a name        0 is its number
-the item is no longer claimed          0 is the number of all its names
+a claim states the name                the row gets this item, and the number of the epoch
+a claim no longer states the name      the number of the row becomes 0
+the item is no longer claimed          the numbers of the rows of all its names become 0
 a page ends the list                   the rows with lower numbers are deleted
 =====================================  =====================================================
 
@@ -176,7 +176,7 @@ def _check_page(page: Page, archive: Any, now: datetime, max_age: timedelta) -> 
 def _read_claims(
     page: Page, own_host: str | None
 ) -> tuple[dict[str, NameRow], list[str], dict[str, str]]:
-    """Return the rows, the items and the refused lines of a page. See :class:`Reading`."""
+    """Parse the claims of a page; return ``(rows, items, refused)`` of :class:`Reading`."""
     rows: dict[str, NameRow] = {}
     refused: dict[str, str] = {}
     items: dict[str, None] = {}
@@ -553,7 +553,7 @@ class Follower:
         self._pages = self._claims = 0
 
     def run_once(self, stop: Event | None = None) -> bool:
-        """Read the claims of all Archives that are due, to the end of their lists.
+        """Read the claims of all Archives that are due, up to the end of each list.
 
         :returns: False if another process follows. Then nothing is read.
         :raises StorageError: if the database does not answer.
@@ -710,7 +710,7 @@ class FollowerThread:
     def close(self, seconds: float = 2.0) -> None:
         """Stop the thread.
 
-        :param seconds: the maximum time to wait for its end.
+        :param seconds: the maximum time to wait until the thread has ended.
         """
         if (running := self._threads.get(os.getpid())) is not None:
             thread, stop = running
@@ -731,12 +731,12 @@ class FollowerThread:
 def list_followed(
     connection: sa.Connection, now: datetime, max_age: timedelta
 ) -> list[dict[str, Any]]:
-    """Return the Archives that publish claims, in the order of their registration.
+    """Return a dictionary for each Archive that publishes claims, in the order of registration.
 
     The state is "excluded", "contradicted" (answers contradicted the claims), "refused" (lines are
     refused), "new" (the claims were not read to their end yet), "stale" (a page is refused, or the
     claims are too old), "silent" (the last claims count, although the Archive did not answer
-    lately) or "current". The claims count in the last two.
+    lately) or "current". The claims count only in the states "silent" and "current".
     """
     has_refused = sa.exists().where(tables.RefusedClaim.archive_id == _FOLLOWED.archive_id)
     place = _ARCHIVE.service_ibi.label("service"), _ARCHIVE.address, _ARCHIVE.included_at
@@ -776,7 +776,7 @@ def _describe_state(row: Any, now: datetime, max_age: timedelta) -> str:
 
 
 def list_refused(connection: sa.Connection) -> list[dict[str, Any]]:
-    """Return the lines that are refused, in the order of the registration of their Archives."""
+    """Return a dictionary for each refused line, in the order of registration of the Archives."""
     table = tables.RefusedClaim
     rows = connection.execute(
         sa.select(_ARCHIVE.service_ibi.label("service"), table.item, table.reason, table.refused_at)

@@ -18,10 +18,10 @@ until one of the two claims changes.
 Two Archives that mint identifiers with the same prefix have a clash, which is not a conflict: see
 the module ``archives``.
 
-**Telling.** When items move, the claim of the new Archive may be read before that of the old one.
-Therefore a conflict is told only after a time in which the claims of both Archives are read again.
-The signal is sent at most once: the time is stored before the signal is sent. The e-mail is sent at
-least once: the time is stored after the e-mail was sent.
+**Telling.** When items move, the claim of the new Archive may be read before the new claim of the
+old Archive. Therefore a conflict is told only after a time in which the claims of both Archives are
+read again. The signal is sent at most once: the time is stored before the signal is sent. The
+e-mail is sent at least once: the time is stored after the e-mail was sent.
 """
 
 from __future__ import annotations
@@ -475,7 +475,7 @@ FORMATS = ("html", "json")
 
 
 def describe_conflict(conflict: FoundConflict) -> dict[str, Any]:
-    """Return a conflict for JSON, without the e-mail addresses of the administrators."""
+    """Return a conflict as a JSON object, without the e-mail addresses of the administrators."""
     services = {one.id: one.service_ibi for one in conflict.claimants}
     return {
         "id": conflict.id,

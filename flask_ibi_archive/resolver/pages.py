@@ -149,7 +149,7 @@ def _resolve_or_register(requested: ResolutionRequest) -> Response:
 
 @request_log.logged(request_log.FORMER_LINK)
 def answer_former_link() -> Response | None:
-    """Answer a foreign identifier, or a former address that is no persistent URL.
+    """Answer a foreign identifier or a former address, which is not a persistent URL.
 
     :returns: a redirect to the same link at the Archive that claims it; a 404 response for a
         foreign identifier that no Archive claims; None for any other URL.
@@ -269,7 +269,7 @@ MODIFIERS = (
 
 
 def show_at_root() -> Response | None:
-    """Show the front page at "/" if the app has no own page at "/".
+    """Show the front page at "/", unless the app itself has a page there.
 
     This function is a ``before_app_request`` hook.
 

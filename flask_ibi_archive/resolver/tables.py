@@ -133,7 +133,7 @@ class ResolverState(ResolverBase):
 
 
 class FollowedArchive(ResolverBase):
-    """An Archive whose key was pinned, and how far its list of changes was read (federation CL-7).
+    """An Archive that publishes claims: the public key, and the progress of reading (CL-7).
 
     The claims of the Archive count if they were read to the end lately, no line is refused, and
     fewer than three answers contradicted them. Otherwise the resolver always asks the Archive.

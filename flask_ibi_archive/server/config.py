@@ -459,7 +459,7 @@ class SharedConfig:
         """Read and check the settings in a Flask config, and return them.
 
         :param instance_path: the instance folder of the app. Some defaults contain this folder.
-        :param derived: the values of fields that are no settings.
+        :param derived: the values of fields that are not settings.
         :raises ConfigError: if a key is missing or a value is wrong. The error names the first such
             key.
         """

@@ -1,6 +1,6 @@
 """Write e-mails, and send them through a mail server.
 
-An Archive requests its registration by e-mail, and a resolver confirms it.
+An Archive requests its registration by e-mail, and a resolver confirms the registration.
 """
 
 from __future__ import annotations

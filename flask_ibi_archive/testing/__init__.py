@@ -1,4 +1,4 @@
-"""Tests for hosts: a contract that a host's items must satisfy, and fixtures for its own tests.
+"""Tests for hosts: a contract for the items of a host, and fixtures for the host's own tests.
 
 This package needs pytest. A host names it as a plugin in its ``conftest.py``::
 

@@ -1,12 +1,13 @@
-"""Exact dates, their texts, and the temporal distributor: the dates of new suffixes.
+"""Exact dates, texts of dates, and the choice of the dates for new suffixes.
 
 A date is a ``Fraction`` of POSIX seconds in UTC. A float cannot represent a tenth of a second
 exactly. A small error in a date would change the identifier that contains the date.
 
-Each suffix needs another date. If no date is free, the caller must wait. The functions compute the
-date and the wait. The caller reads the clock, waits, and stores the last date. The granularity is
-the smallest difference between two dates: 60, 1, 1/10, 1/100 ... seconds. One step is one
-granularity. The functions calculate with whole numbers of steps, which is exact and fast.
+Each suffix needs another date. If no date is free, the caller must wait. The standard calls the
+module that gives out these dates the temporal distributor. The functions compute the date and the
+wait. The caller reads the clock, waits, and stores the last date. The granularity is the smallest
+difference between two dates: 60, 1, 1/10, 1/100 ... seconds. One step is one granularity. The
+functions calculate with whole numbers of steps, which is exact and fast.
 
 The module ``grammar`` writes a date as a suffix: in base 27, or as year, month, day and time.
 

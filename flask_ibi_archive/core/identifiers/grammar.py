@@ -370,7 +370,7 @@ def _is_address(host: str) -> bool:
 def convert_to_decimal(text: str, base: int) -> int:
     """Return the number that the digits in a text represent.
 
-    :param text: the digits, the most significant first; those of base 27 in upper case.
+    :param text: the digits, the most significant first. Digits of base 27 are in upper case.
     :param base: 11 (IPv4), 17 (IPv6) or 27 (IBIp).
     :returns: the number, 0 or more.
     :raises ValueError: if a character is not a digit of the base.

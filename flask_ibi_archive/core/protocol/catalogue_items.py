@@ -1,4 +1,4 @@
-"""The items of an Archive as the URL list sees them: their last editions, and who may read them.
+"""The items of an Archive, as far as URL lists need them: related items, files and access.
 
 A :class:`Catalogue` finds an item by an identifier. The caller passes a :class:`Scope`: the list of
 the data that the caller will read. Therefore a database can fetch all the data with few statements.
@@ -120,8 +120,8 @@ class OwnMetadata:
 class CatalogueItem:
     """An item of an Archive, with the data that the scope lists.
 
-    :param key: the row ID of the item; for an item of a host's own catalogue, one of its
-        identifiers. No other item of the Archive has this key.
+    :param key: the row ID of the item, or an identifier of the item if the host has its own
+        catalogue. No other item of the Archive has this key.
     :param state: Original, Copy or Deleted; None for an item of another Archive, of which only the
         IBI is known. An item that was transferred to another Archive is Deleted if it is requested
         itself, and None if it is the target of a relation.

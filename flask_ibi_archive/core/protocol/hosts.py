@@ -1,4 +1,4 @@
-"""Checks of URLs, their hosts, and the IP addresses of clients.
+"""Checks of URLs, of hosts, and of the IP addresses of clients.
 
 An internal host is not on the public Internet, such as ``localhost`` or ``192.168.1.1``. An
 archiveaddress is the host of an Archive. A port may follow the host.

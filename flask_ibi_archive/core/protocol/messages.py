@@ -94,7 +94,7 @@ class Acknowledgment:
     :param url: the delivered URL, decoded once.
     :param persistent_url: the requested persistent URL, decoded once.
     :param url_key: the URL key. With this key, the Archive recognises its own URL list. The parser
-        checks the form of the key only.
+        checks only the syntax of the key.
     :param ibi: the identifiers of the delivered item, the repository name first.
     :param wrong: the names of the pairs that are wrong or repeated.
     Source: [R] Table 6.11.

@@ -331,7 +331,7 @@ def _find_end(text: str, start: int) -> int:
 
 
 def _is_group(element: str) -> bool:
-    """Return True if the first brace of an element is closed by its last character.
+    """Return True if the last character of an element closes the first brace of the element.
 
     :param element: a text that begins with a brace, and in which all braces match.
     """

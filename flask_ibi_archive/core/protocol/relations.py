@@ -350,7 +350,7 @@ class RelationTarget(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        """True if the Archive itself writes the metadata in this format, from its Dublin Core."""
+        """True if the Archive converts stored Dublin Core to the metadata in this format."""
         item, format = self.item, self.format
         return format is not None and item.state is not None and format not in item.formats
 

@@ -307,7 +307,7 @@ def find_metadata_url(
 ) -> str | None:
     """Return the URL of the metadata of an item for a user.
 
-    The URL is that of the answer to a urlRequest without a selection of relations.
+    A urlRequest gets the same URL, if the Archive answers all relations.
 
     :param facts: the published facts of the Archive.
     :param user: the IP address of the user.
@@ -375,7 +375,7 @@ class _View:
                 yield name, self.known[key]
 
     def _describe(self, target: RelationTarget, lands: bool) -> Description:
-        """Return what the URL list contains about a target, if the user may see it.
+        """Describe a target for the URL list. There is no URL if the user may not see the target.
 
         :param lands: True if the target is the requested item itself.
         """

@@ -314,7 +314,7 @@ class Name(Struct, frozen=True):
 
 
 def parse_name(text: str) -> Name:
-    """Parse a name. ``Silva, Ana`` is a person; a name without a comma stays as it is.
+    """Parse a name. ``Silva, Ana`` is divided; a name without a comma becomes the family name.
 
     ``Souza, Davi, Filho`` is ``Souza Filho, Davi``. The name may contain an ORCID, as in
     ``Silva, Ana (0000-0002-1825-0097)``.
@@ -747,7 +747,7 @@ def parse_grant(text: str) -> Grant | None:
     The parts after the prefix are the funder, the programme, and the number; they may be followed
     by the jurisdiction, the title and the acronym of the project. %XX replaces a "/" in a part.
 
-    :returns: None if the value is no grant.
+    :returns: the grant; None if the value is not a grant.
     """
     prefix, rest = text.strip()[: len(GRANT_PREFIX)], text.strip()[len(GRANT_PREFIX) :]
     parts = [unquote(part).strip() for part in rest.split("/")]

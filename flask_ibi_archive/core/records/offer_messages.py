@@ -7,7 +7,7 @@ then the files, and stores all as Copies. If the items are to move, the taker as
 and confirms this. Then the Copy of the taker becomes the Original. If an answer is lost, the giver
 sends the same answer again.
 
-The parsers raise FieldError. The texts of their errors never contain the secret of an offer.
+The parsers raise FieldError. An error message never contains the secret of an offer.
 """
 
 from __future__ import annotations

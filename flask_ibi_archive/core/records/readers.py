@@ -45,8 +45,8 @@ class WorkField(NamedTuple):
     :param member: the value becomes an object if it has a language or ``extra``; this is the name
         of the member that contains the value. "" if it never becomes an object.
     :param extra: the other members of the object.
-    :param convert: converts a usual spelling to that of records; may raise ValueError. None: the
-        value is not converted.
+    :param convert: converts a usual spelling to the spelling of records; may raise ValueError.
+        None: the value is not converted.
     """
 
     path: str

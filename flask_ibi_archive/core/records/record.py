@@ -366,12 +366,12 @@ class ItemView(Struct, frozen=True):
 
     @property
     def rep(self) -> str | None:
-        """The repository name of the item (the rep form of its IBI)."""
+        """The repository name of the item; None if it has none."""
         return self.record.rep
 
     @property
     def ibip(self) -> str | None:
-        """The IBIp of the item (the ibip form of its IBI)."""
+        """The IBIp (or the legacy identifier) of the item; None if it has none."""
         return self.record.ibip
 
     @property
@@ -396,7 +396,7 @@ class ItemView(Struct, frozen=True):
 
     @property
     def _stated(self) -> DublinCoreMetadata | None:
-        """The metadata of the item, or of its metadata item."""
+        """The metadata that this Archive stores for the item, or in the metadata item; or None."""
         own = self.record.metadata
         return own if isinstance(own, DublinCoreMetadata) else self.described_by
 
@@ -742,7 +742,7 @@ _LISTS = frozenset(
 
 
 def _format_members(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a part of a description; empty ones are omitted."""
+    """Return the JSON object of a part of a description, without empty fields."""
     formatted = {}
     for name, value in members.items():
         if value is None or value == ():
@@ -803,7 +803,7 @@ def _list_fields(kind: type[Struct]) -> dict[str, tuple[bool, Any, Any]]:
 
 
 def format_fields(kind: type[Struct], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return some fields of a record as a JSON object; fields with their default are omitted.
+    """Return some fields of a record as a JSON object, without fields that have the default value.
 
     :param kind: the class of the record, or of a part of a record.
     :param given: the fields by name; unknown names are ignored.

@@ -84,6 +84,6 @@ def _read_text(text: str) -> tuple[str, str]:
 
 
 def _decode(entity: re.Match[str]) -> str:
-    """Return the characters of an entity; the entity itself if they are not allowed."""
+    """Decode an entity such as ``&amp;``; keep an entity whose character is not allowed."""
     text = unescape(entity[0])
     return entity[0] if NOT_XML.search(text) or text in ("", "\ufffd") else text

@@ -77,7 +77,7 @@ def parse_with(field: str, parse: Callable[[str], Result], text: str) -> Result:
 
 
 def quoted(value: object) -> str:
-    """Return a value for a message: its repr in ASCII, cut off after 80 characters."""
+    """Return a value for a message: the repr in ASCII, cut off after 80 characters."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -114,7 +114,7 @@ else:
         __instancecheck__ = staticmethod(partial(is_not, object()))
 
         def __or__(cls, other: object) -> type:
-            """Return the type itself: its parser decides about null, too."""
+            """Return the type itself for ``type | None``; the parser decides about null."""
             return cls
 
     class Parsed:

@@ -15,8 +15,9 @@ the answer goes, and is one of three things:
   path that the answer names. Or it is about the same item, but changes the step where the answer
   stops: it omits the step, changes the language, or asks for the next edition. If a question
   contains only the first steps of the path, the other steps are *remaining*.
-- It is a dead end. If all answers to its follow-up question say that the item was removed, it
-  becomes a dead end, too; but a removed last edition is replaced by the edition before.
+- It is a dead end. A candidate also becomes a dead end if all answers to the follow-up question say
+  that the item was removed. Only if this item is a last edition, the edition before it is used
+  instead.
 
 The same answer with the next best language is another candidate. The steps that failed are
 *rejected*.

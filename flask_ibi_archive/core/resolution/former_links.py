@@ -1,4 +1,4 @@
-"""Former links: what a requested URL may mean if it is no persistent URL.
+"""Former links: the possible meanings of a requested URL that is not a persistent URL.
 
 The path may be a foreign identifier, such as ``/hdl:20.500.12345/678``, or the whole URL may be a
 former address of an item, such as ``http://old.example.org/handle/1/2?x=y``. The modifiers, the
@@ -71,8 +71,8 @@ def find_former_links(target: str, bases: Sequence[str]) -> list[FormerLink]:
     The path may also be a whole address, as ``/http://old.example.org/handle/1/2``: a resolver
     redirects to such a path at the Archive that claims the address.
 
-    Old systems write one address with and without a slash or the number of a session at its end.
-    The inflection ``?info`` of an ARK asks for the metadata.
+    Old systems wrote one address with or without a slash or a session number at the end. All these
+    spellings are among the results. The inflection ``?info`` of an ARK asks for the metadata.
 
     :param target: the path and the query, in ASCII. Only characters that a path must not contain
         are percent-encoded.

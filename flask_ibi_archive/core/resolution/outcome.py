@@ -148,7 +148,7 @@ class Alert:
     :param is_conflict: whether the sources also claim the same Original in their published lists.
         Then the resolver has told their administrators.
     :param conflict: the number of this conflict at the resolver. None if it is unknown.
-    :param alias: the foreign identifier that nobody claims. Then there is no ``ibi``.
+    :param alias: the requested foreign identifier that no Archive claims. Then ``ibi`` is None.
     :param alternatives: the persistent URLs of other parts of the item, such as its metadata.
     Source: [R] 6.2.
     """

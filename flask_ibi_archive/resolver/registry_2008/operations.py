@@ -11,7 +11,8 @@ anyone who registers a copy could redirect the readers of the last edition. The 
 files, so an answer contains neither a requested file nor the list of files. The answers have no URL
 key, so that actors receive no acknowledgments.
 
-**The check.** An actor none of whose URLs has worked for two years is cancelled ([P] 4.1, note 2).
+**The check.** An actor is cancelled if none of the actor's URLs has worked for two years ([P] 4.1,
+note 2).
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def run_check(name: str, check: Callable[[], str]) -> Finding:
 class IBIGroup(AppGroup):
     """A command group whose help page has sections. Commands are imported when they are used.
 
-    :param sections: a dictionary from the title of each section to its commands, each with the name
-        of its module in front, separated by spaces, such as ``setup.init setup.upgrade``.
+    :param sections: a dictionary from the title of each section to its commands, each preceded by
+        the name of a module, separated by spaces, such as ``setup.init setup.upgrade``.
     :param package: the package that contains the modules.
     """
 

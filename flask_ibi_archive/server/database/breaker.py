@@ -1,10 +1,10 @@
 """Let requests fail at once while a PostgreSQL server is silent.
 
-Without this, each request would wait for the server until its timeout, and soon all threads of the
-web server would wait. A server is *silent* if a request has waited in vain, and no other request of
-this process got an answer meanwhile. Then one request in each second is a test: it may use the
-server, but waits only briefly for any reaction. The other requests fail. The first answer to a
-statement ends the silence.
+Without this, each request would wait for the database server until a timeout, and soon all threads
+of the web server would wait. A server is *silent* if a request has waited in vain, and no other
+request of this process got an answer meanwhile. Then one request in each second is a test: it may
+use the server, but waits only briefly for any reaction. The other requests fail. The first answer
+to a statement ends the silence.
 
 Each process finds this out for itself. There is no lock: if two requests begin a test at the same
 moment, one more request waits briefly.
@@ -13,8 +13,8 @@ libpq and psycopg offer a timeout for connecting (``connect_timeout``), but none
 statement. The server applies ``statement_timeout``, but not if it hangs. ``tcp_user_timeout`` and
 the keepalives do not help if the kernel of the server, or a proxy, still confirms that it received
 the statement. And the smallest ``connect_timeout``, two seconds, is too long for the test of a
-silent server. Therefore :func:`limit_connections` extends the methods with which psycopg waits for
-answers, and connects. Only the first is public, and it is not documented that psycopg resumes its
+silent server. Therefore :func:`limit_connections` overrides two methods of psycopg: ``wait``, which
+is public, and ``_connect_gen``, which is not. It is also not documented that psycopg resumes its
 generators several times per second while there is no answer. Tested with psycopg 3.2.1 and 3.3.9;
 ``test_breaker.py`` fails if psycopg changes this.
 """

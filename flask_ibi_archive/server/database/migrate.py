@@ -169,7 +169,7 @@ def _refuse_tables_without_revision(connection: Connection, history: History) ->
 def upgrade(connection: Connection, revision: str = "head", history: History = ARCHIVE) -> None:
     """Upgrade the tables to a revision in the current transaction of the connection.
 
-    :raises NotReady: if the tables exist, but not their revision.
+    :raises NotReady: if the tables exist, but the version table contains no revision.
     :raises StorageError: if this version of the package does not know this revision or the revision
         of the database.
     """

@@ -199,8 +199,8 @@ class _Guard:
     def watch(self, connection: socket.socket) -> None:
         """Make sure that a connection is shut down at the deadline.
 
-        A duplicate of its socket is stored, because the timer is another thread, which must not
-        change a TLS connection.
+        A duplicate of the socket is stored for the timer. The timer runs in another thread, which
+        must not change a TLS connection.
         """
         with self._lock:
             fd = connection.fileno()

@@ -2,7 +2,8 @@
 
 Clients negotiate at a landing page, at the page of the metadata and at a file. A persistent URL
 leads to one of these; to the metadata if the client prefers metadata to anything else. The media
-types are those of DOIs (https://citation.doi.org/docs.html), so that the same programs work.
+types are the same as for DOIs (https://citation.doi.org/docs.html), so that programs for DOIs also
+work here.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _describe(work: Work) -> dict[str, Any]:
 
 
 def _list_conditions(work: Work) -> list[str]:
-    """Return the access right of the vocabulary of COAR, and the end of an embargo."""
+    """Return the URI of the access right (COAR), then a text with the end of an embargo, if any."""
     right = find_access(work)
     conditions = [] if right is None else [right.uri]
     if (work.access or work.access_right) == "embargoed" and work.available is not None:

@@ -57,7 +57,7 @@ def _convert(name: str, texts: Iterable[Text]) -> Iterator[Text]:
 
 
 def _list_missing(work: Work) -> Iterator[tuple[str, str]]:
-    """Yield the elements that the Archive adds because the Dublin Core of the work lacks them."""
+    """Yield ``(element, text)`` for what the Archive adds to the Dublin Core of the work."""
     stated = {
         name: [text for text, _ in work.dublin_core.get(name, ())]
         for name in ("date", "format", "identifier", "language", "rights", "type")

@@ -154,7 +154,7 @@ def write_ris(work: Work) -> str:
 
 
 def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
-    """Yield tags and values. TY must be the first tag."""
+    """Yield ``(tag, value)``; the value may be None. TY must be the first tag."""
     place = work.imprint[0]
     yield "TY", TYPES[work.type].ris
     yield "ID", work.ibi
