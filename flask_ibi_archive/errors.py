@@ -101,7 +101,7 @@ class Message(str):
 
 
 def translatable(text: str, /, **values: object) -> Message:
-    """Return a text that can be translated. Tools find its template by the name of this function.
+    """Return a text that can be translated. Translation tools look for calls of this function.
 
     :param values: the values for the names in the template, if there are any.
     """

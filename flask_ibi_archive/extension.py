@@ -293,7 +293,7 @@ class IBIArchive:
         successor: str | Identified | None = None,
         discard_description: bool = False,
     ) -> None:
-        """State why a row of a model with IdentifiedItem will be deleted.
+        """Register the reason for the deletion of a row of a model with IdentifiedItem.
 
         ::
 

@@ -17,7 +17,8 @@ A page begins with lines about the page, and ends with the signature of the page
     item 17 ...
     signature 3kC2...
 
-The signature is that of Ed25519 (RFC 8032) over all bytes before its line, in base64.
+The signature is an Ed25519 signature (RFC 8032), in base64, of all bytes before the line
+``signature``.
 
 DOIs and Handles may contain any character. In a claim, all special characters of such a name are
 percent-encoded, also "%". All other names contain no special characters.

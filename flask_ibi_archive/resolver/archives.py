@@ -619,7 +619,7 @@ Identifiers that exist do not change."""
 
 
 def find_clashes(database: Database, service_ibi: str | None = None) -> dict[str, set[str]]:
-    """Find all clashes: a dictionary from a sentence about the clash to e-mail addresses.
+    """Find clashes; return a dictionary from a sentence about each clash to e-mail addresses.
 
     The addresses are those of the administrators of the two Archives.
 

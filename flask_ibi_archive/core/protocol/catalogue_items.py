@@ -220,7 +220,7 @@ class CatalogueItem:
 
 
 class Catalogue(Protocol):
-    """The items of one Archive."""
+    """Finds the items of one Archive."""
 
     def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
         """Return the item with an identifier, in any state.

@@ -134,7 +134,7 @@ def _change(name: str, column: Column, text: object, value: str) -> Value:
 def _read_text(
     item: Mapping[str, Any], variable: str, column: Column, number: int, text: str
 ) -> Iterator[Value]:
-    """Yield the values of a text.
+    """Yield the values that the text of a variable gives; usually this is one value.
 
     :param number: the position of the text, from 0, if registries write several texts.
     """
@@ -191,7 +191,7 @@ _PERIOD = re.compile(r"/|–|\s-|(?<=[0-9]{4})-(?=[0-9]{4})")
 
 
 def _read_date(variable: str, field: str, date: Any) -> Value:
-    """Return a date, as a note if it has no year."""
+    """Read a date. A date without a year becomes a note."""
     stated = date if isinstance(date, dict) else {"raw": date}
     lists = [one for one in _list(stated.get("date-parts")) if isinstance(one, list)]
     parts = [str(part).strip() for part in (lists or [[]])[0] if part is not None]

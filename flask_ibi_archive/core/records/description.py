@@ -31,7 +31,7 @@ from flask_ibi_archive.errors import translatable as _
 
 
 class WorkType(str, Enum):
-    """The type of a work, as the metadata formats distinguish types."""
+    """The types of works that the metadata formats distinguish."""
 
     ARTICLE = "article"
     BACHELOR_THESIS = "bachelor thesis"

@@ -841,7 +841,7 @@ def _format_url(spdx: str) -> str:
 
 
 def find_licence(text: str) -> str | None:
-    """Return the URL of the licence that a value of dc:rights names; None if there is none.
+    """Return the URL of the licence that a value of dc:rights names; None if it names none.
 
     The value is a URL, or the short name of a Creative Commons licence with its version, such as
     ``CC BY 4.0``.

@@ -520,7 +520,7 @@ class Analysis:
         return None
 
     def add_silence(self, source: ArchiveSource, question: Question, state: State | None) -> None:
-        """Note that an Archive did not answer. Its claim, if any, is used in place of an answer.
+        """Note that an Archive did not answer. A claim of the Archive may replace the answer.
 
         :param question: a question of the current round.
         :param state: the state that the Archive claims: Deleted, or Original if the reader accepts

@@ -153,9 +153,9 @@ def check_revision(connection: Connection, history: History = ARCHIVE) -> None:
 
 
 def _refuse_tables_without_revision(connection: Connection, history: History) -> None:
-    """Check that there are no tables, since the version table contains no revision for them.
+    """Refuse tables for which the version table contains no revision.
 
-    :raises NotReady: if the tables exist. The error says what to do.
+    :raises NotReady: if such tables exist. The error says what to do.
     """
     if inspect(connection).has_table(history.table):
         raise NotReady(

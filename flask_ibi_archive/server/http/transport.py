@@ -307,7 +307,7 @@ def find_link_error(
     end, target, prefix = monotonic() + timeout, url, ""
 
     def send(method: str) -> tuple[int, str]:
-        """Return the status of the answer, and the URL to which it redirects or ""."""
+        """Send a request; return ``(status, URL of the redirect or "")``."""
         seconds = end - monotonic()
         with sending(
             method, target, headers=headers, seconds=seconds, inner_hosts=inner_hosts

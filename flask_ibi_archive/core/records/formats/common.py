@@ -77,7 +77,7 @@ METADATA_ONLY = _ACCESS["metadata only"]
 
 
 def find_access(work: Work) -> Term | None:
-    """Return the term for who may read the files; None if this is unknown.
+    """Return the term that says who may read the files; None if this is unknown.
 
     The access that the Archive really gives has precedence over the access right that the
     description states.

@@ -1,7 +1,7 @@
 """The format DataCite, kernel 4: the values of a work, as JSON, as XML, and as oai_openaire.
 
-OpenAIRE Guidelines for Literature Repository Managers 4.0 use the values of DataCite, as far as
-version 4.1 of DataCite knows them. Sources:
+The format oai_openaire (OpenAIRE Guidelines for Literature Repository Managers 4.0) contains only
+values that version 4.1 of DataCite has. Sources:
 https://openaire-guidelines-for-literature-repository-managers.readthedocs.io, and the schemas.
 """
 
