@@ -259,9 +259,10 @@ def _check_host(host: str) -> None:
 
 
 def _build_location(values: dict[str, Any], metadata: list[dict[str, Any]]) -> DocumentLocation:
-    """Build the location of RegisterDocument, and remove the values that it contains.
+    """Build the location of the document in a RegisterDocument request.
 
-    :param values: the values of the request by parameter; this dictionary is changed.
+    :param values: the values of the request by parameter. Those that the location contains are
+        removed from this dictionary.
     :param metadata: the values for each metadataURL.
     """
     names = ("url", "updated_at", "previous_edition_url", "next_edition_url")

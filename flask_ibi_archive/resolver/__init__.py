@@ -10,6 +10,15 @@ included Archives for the item. It redirects the user to the URL that an Archive
     from flask_ibi_archive.resolver import IBIResolver
 
     resolver = IBIResolver(app)
+
+- ``extension``: the class IBIResolver. ``config``: the settings.
+- ``resolving``: which Archives are asked about a persistent URL, when, in which order.
+- ``asking``: sends the requests to many Archives at the same time.
+- ``archives``: the registered Archives: registration, inclusion, exclusion.
+- ``claims``: follows the lists of what the Archives hold. ``conflicts``: two Originals of one item.
+- ``pages``: the web addresses. ``checking``: ``flask ibi-resolver check``.
+- ``metrics``: the response times of Archives, and which Archive had items with which prefix.
+- ``commands``: the commands. ``registry_2008``: the document registry. ``tables``: the database.
 """
 
 from __future__ import annotations

@@ -679,7 +679,7 @@ NOTHING = Known()
 
 
 def _list_planned(polls: Sequence[Poll]) -> list[Request]:
-    """Return the requests without those that are sent only before an alert."""
+    """Return the requests that have a time; the others are sent only if an alert would follow."""
     return [one for poll in polls for one in poll.requests if one.due < inf]
 
 

@@ -15,7 +15,7 @@ from flask_ibi_archive.errors import StorageError
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names of new files in a folder to the disk, if the operating system can do this."""
+    """Call fsync on a folder, if the system can, so that new files in it survive a crash."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:  # on Windows, or if the process may not read the folder

@@ -237,8 +237,8 @@ def is_robot_access(agent: str | None, reader_agent: str | None) -> bool:
     """Return whether a robot or another program made an access (COUNTER Code of Practice 5.1, 7.8).
 
     :param agent: the User-Agent of the program that sent the acknowledgment, usually the resolver.
-        It is examined only if ``reader_agent`` is unknown. The resolver itself is a program.
-        Therefore only robots are recognised in this case, and no other programs.
+        It is examined only if ``reader_agent`` is unknown. Then only robots count, and no other
+        programs, because the resolver is a program, too.
     :param reader_agent: the User-Agent of the reader's browser, if the resolver sends it.
     """
     # imported only here, because the import reads and compiles long lists

@@ -47,11 +47,12 @@ class Changes:
     """What the present transaction of a session has done with rows of identified models.
 
     :ivar minted: the rows that got identifiers, by their repository names.
-    :ivar announced: the rows that the host will delete, with their tombstones, by the ``id()`` of
-        the row.
+    :ivar announced: the rows that the host will delete, by their ``id()``; each value is the row
+        and its tombstone.
     :ivar written: the rows that the present flush writes, by their ``id()``, with the columns that
         change; None instead of the columns if the item must be compared in any case.
-    :ivar dependent: the rows that depended on other rows before these were written or deleted.
+    :ivar dependent: the rows whose items use data of other rows, found before the present flush
+        writes or deletes the other rows.
     :ivar related: the written rows on which items depend.
     :ivar removals: the rows that the present flush has deleted.
     """

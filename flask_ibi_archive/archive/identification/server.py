@@ -103,7 +103,7 @@ class Identification(NamedTuple):
 
 
 class _Operations(NamedTuple):
-    """An object with the two contexts of an Archive, on which the functions of operations work."""
+    """What the functions of the module ``operations`` need of an Archive: its two contexts."""
 
     context: operations.OperationContext
     own_context: operations.OperationContext

@@ -304,7 +304,8 @@ def merge_metadata(old: Any, given: Mapping[str, Any], is_stated: bool) -> Any:
 def _describe(elements: DublinCore, field: str) -> Any:
     """Convert Dublin Core to the description of a work, and return it as a JSON object.
 
-    :param field: the field that Dublin Core cannot have, for the message.
+    :param field: the name of the field that the caller sets and that Dublin Core cannot express. An
+        error message contains it.
     :raises StorageError: if a value would be lost.
     """
     work = read_dublin_core(elements)

@@ -300,7 +300,7 @@ class HasContext(Protocol):
 
     @property
     def own_context(self) -> OperationContext:
-        """The same objects. They also exist if the items are in the catalogue of the host."""
+        """The objects of ``context``, without an error if the items are in a host's catalogue."""
 
 
 def find_item(store: write.ItemStore, ibi: str) -> ownership.Owner:

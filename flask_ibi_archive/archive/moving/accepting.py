@@ -3,8 +3,9 @@
 The *taker* is this Archive, which accepts the offer. The *giver* is the Archive that made it. The
 progress of an item is known from its state here and its state at the giver, and nothing else is
 stored: ``flask ibi accept`` reads the whole offer, and does for each item what comes next. An item
-that moves has four states. There are three events, *take*, *switch* and *receive*; a cell below
-them says what the event does, and a bold word is the new state:
+that moves has four states. There are three events: *take*, *switch* and *receive*. The last three
+columns say what each event does in a state. A bold word is the new state; "(not asked)" means that
+the event does not occur in this state:
 
 ========  =============  =================  ====================  =================  ==============
 state     here           at the giver       take                  switch             receive
@@ -29,7 +30,8 @@ counts.
 There are never two Originals. The giver first commits that its item is no Original any more, and
 then answers. Only after this answer, the item becomes an Original here. At the giver, it becomes an
 Original again only by a move back, in which the roles are exchanged. A switch request that arrives
-late does nothing, because its version is an older one, or because the item has moved and come back.
+late has no effect: the giver refuses it if the item has another version than the request names, or
+if the item has moved with this offer before and has come back.
 
 Either side can be killed at any time: a transaction is done or not, so the item is in one of the
 four states, and the next ``accept`` finds which. A lost answer is repeated from the state of the

@@ -133,10 +133,11 @@ def select_related(paths: int, letters: frozenset[str], with_metadata: bool) -> 
 
 
 def _list_given(name: str) -> sa.Select[Any]:
-    """Return a statement that selects the identifiers in an SQL parameter, which is a list.
+    """Return a statement that selects the identifiers in an SQL parameter.
 
-    A plain list would be slower: PostgreSQL would expect a hundred rows in it, and would plan the
-    statement anew for each request.
+    :param name: the name of the parameter. Its value is a list. :func:`list_few` tells the planner
+        of PostgreSQL that the list is short. Otherwise it would assume a hundred rows, and would
+        plan the statement anew for each request.
     """
     return sa.select(list_few(sa.select(list_values(name))))
 

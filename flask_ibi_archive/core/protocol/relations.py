@@ -332,10 +332,10 @@ ASSUMED_FORMAT = "oai_dc"
 class RelationTarget(NamedTuple):
     """The target of a relation.
 
-    :param item: the target. If ``own`` is not None: the item that ``own`` describes.
-    :param own: the target, if it is metadata without an identifier; otherwise None.
-    :param format: the format of the last ``.metadata`` step; None if the step has no format.
-    :param described: the item from which this step leads to the target; None if unknown.
+    :param item: the item that is the target; if ``own`` is the target, the item that it describes.
+    :param own: the metadata that are the target, if they have no identifier; otherwise None.
+    :param format: the format of the last ``.metadata`` step; None if that step has no format.
+    :param described: the item whose metadata are the target; None if it is unknown.
     """
 
     item: CatalogueItem

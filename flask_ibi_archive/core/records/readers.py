@@ -360,7 +360,7 @@ def name_field(path: str | None, names: Mapping[str, str]) -> str | None:
 class WorksFile:
     """The content of a file, as a reader returns it.
 
-    :param entries: the entries.
+    :param entries: the works of the file, each with its place in the file and its errors.
     :param names: the names of the fields in the file; see :func:`name_fields`.
     :param is_strict: whether each wrong value is an error. If False, :func:`leave_out_wrong` leaves
         out wrong values that are not essential.

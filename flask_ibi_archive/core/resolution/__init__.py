@@ -7,7 +7,8 @@ this package. An Archive passes only its own answers. Source: [R] 6, 8.
 - The module ``former_links`` reads other links to items: foreign identifiers, former addresses.
 - The module ``answer`` checks the answer of an Archive, and extracts URLs and identifiers.
 - The module ``choice`` chooses among the answers of all Archives: the rules of a resolution.
-- The module ``outcome`` contains the results: redirects, alerts and alternatives.
+- The module ``outcome`` contains the results: redirects, alerts with their HTTP status, and
+  alternatives.
 
 Terms of the standard:
 

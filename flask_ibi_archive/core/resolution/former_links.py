@@ -104,7 +104,7 @@ def _find_ends(path: str) -> Iterator[int]:
 
 
 def _try(parse: Callable[[str], ForeignIdentifier], text: str, rest: str) -> FormerLink | None:
-    """Return the meaning in which ``text`` is the alias; None if one of the texts is malformed."""
+    """Read a foreign identifier and the rest of a link; return None if one of them is malformed."""
     try:
         return FormerLink(parse(text), parse_persistent_target(_PLACEHOLDER + rest), rest)
     except (IdentifierError, MalformedPersistentUrl):

@@ -1,6 +1,10 @@
 """The commands ``flask ibi-resolver ...``.
 
 The module of a command is only imported when the command is run.
+
+- ``administration``: registers Archives, which sends the confirmation e-mail; lists, checks and
+  removes them; follows their claims.
+- ``resolve``: resolves a persistent URL. ``export_map``: writes a map for nginx.
 """
 
 from __future__ import annotations

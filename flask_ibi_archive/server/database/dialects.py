@@ -192,7 +192,7 @@ def _select_few(element: FewTexts, compiler: Any, **options: Any) -> str:
 
 
 def list_few(rows: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.TableValuedAlias:
-    """Return a table with the texts of a SELECT, for which PostgreSQL expects few rows.
+    """Return a SELECT as a table that, for the planner of PostgreSQL, has few rows.
 
     :param rows: a SELECT of one column, which becomes the column ``value`` of the table.
     """

@@ -100,7 +100,7 @@ def _name_site() -> str:
 
 
 def make_conditional(response: Response) -> Response:
-    """Add an entity tag to a response, remove the body if the client has it, and return it."""
+    """Add an entity tag, answer 304 without a body if the client has it, return the response."""
     if response.status_code == 200:
         response.add_etag(weak=True)
         response.make_conditional(request)

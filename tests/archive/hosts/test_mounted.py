@@ -122,16 +122,16 @@ def test_all_links_of_all_pages_contain_the_path_and_work(host: Host) -> None:
     ]
     seen = set(waiting)
     while waiting:
-        answer = ask(mounted, waiting.pop().removeprefix(HOST), headers=BROWSER)
-        assert answer.status in (200, 302, 404)
+        url = waiting.pop()
+        answer = ask(mounted, url.removeprefix(HOST), headers=BROWSER)
+        assert answer.status in (200, 302, 404, 410)
         assert answer.body != b"another app"
         if answer.status == 302 or not answer.headers["Content-Type"].startswith("text/html"):
             continue
         if "sandbox" in answer.headers["Content-Security-Policy"]:
             continue
         for link in Page(answer.text).links:
-            # only the link to the home page is a path
-            assert not link.startswith("/") or link == f"{ROOT}/ibi/items"
+            link = urljoin(url, link).partition("#")[0]
             if link.startswith(HOST):
                 assert link.startswith(f"{HOST}{ROOT}/")
                 waiting += [link] if link not in seen else []
