@@ -410,9 +410,11 @@ def _ask_page(archive: Archive) -> None:
     if answer.status == 404 and _dispatch(archive, path)[0].status_code != 404:
         raise CheckFailed(f"{page} answers with status 404; {MOUNT_ADVICE}")
     records = archive.items.records
-    items = archive.find(state="Original", limit=CHECKED_RECORDS)
-    is_listed = records is None or records.can_list
-    item = next((one for one in items if one.is_open), None) if is_listed else None
+    item = None
+    if records is None or records.can_list:
+        # a list, so that the transaction has ended when the page is requested
+        items = [*archive.find(state="Original", limit=CHECKED_RECORDS)]
+        item = next((one for one in items if one.is_open), None)
     url, status, location = page, answer.status, answer.headers.get("location", "")
     if item is not None and not _is_gate(status):
         url = archive.addresses.item(item)

@@ -72,7 +72,6 @@ def test_check_shows_a_page_although_talisman_wants_https(app: Flask, site: Site
     findings = site.check(app)
     assert findings["pages"] == "ok /ibi/statistics can be shown"
     assert findings["persistent URLs"].startswith("ok the app answers /")
-    assert findings["layout"] == "ok the template ibi_layout.html of the app exists"
 
 
 def test_pages_follow_the_language_that_invenio_has_stored(site: Site) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from deposits import ibi
@@ -58,13 +59,12 @@ def test_persistent_urls_are_answered_before_the_route_of_kerko_for_all_paths(ap
     item = find(app, "On rain")
     client = app.test_client()
     [url] = Reader(app).request_urls(item.ibi)["url"]
-    assert client.get(f"/{item.ibi}").location == url
+    assert urljoin(url, client.get(f"/{item.ibi}").location) == url
     assert "On rain" in client.get("/AAAA1111").text
     assert client.get("/unknown/page").status_code == 404
     output = app.test_cli_runner().invoke(args=["ibi", "check"]).stdout
     assert "ok   pages: /ibi/statistics can be shown\n" in output
     assert "ok   persistent URLs: the app answers /" in output
-    assert "ok   layout: the template ibi_layout.html of the app exists\n" in output
 
 
 def test_a_browser_shows_a_report_in_the_layout_of_kerko(
