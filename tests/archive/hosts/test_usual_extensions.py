@@ -17,7 +17,7 @@ from flask_login import current_user, login_user
 from flask_wtf import CSRFProtect
 from sqlalchemy import event, select, text
 from sqlalchemy.orm.exc import StaleDataError
-from support.archives import close
+from support.archives import archive_of, close
 from support.commands import command
 from support.documentation import blocks, read
 from support.host_app import HostApp, User
@@ -163,6 +163,7 @@ def test_the_command_check_says_what_the_page_quotes(host: Host) -> None:
             network.get(page, status=302, headers={"Location": page})
             network.get(re.compile("https?://"), body="confirmation yes")
             lines = command(app, "check").out.splitlines()
+            assert archive_of(app).database.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
         assert [line for line in lines if re.fullmatch(quote, line)], (scene, lines)
 
 
