@@ -204,8 +204,8 @@ Values: TypeAlias = defaultdict[str, list[Value]]
 def make_field(name: str, text: str = "") -> FormField | None:
     """Return the form field with a name, such as ``abstract(en)``; None for an unknown name.
 
-    If an item has several values of a column that is not a list, the name ends with ``~`` and a
-    number.
+    A field of a column that is not a list contains one value. Each further value of the column has
+    a field of its own, whose name ends with ``~`` and a number.
     """
     column = find_column(name.partition("~")[0])
     if column is None or column.field in UNSHOWN:
@@ -280,8 +280,9 @@ def read_changes(
 ) -> tuple[dict[str, Any], Errors]:
     """Compare a sent form with a record; return the fields of an ItemRecord to change, and errors.
 
-    :param data: the JSON of the present record, from which the changed values are removed.
+    :param data: the JSON of the stored record. This function removes the changed values from it.
     :param present: the result of :func:`list_values`.
+    :param fields: the fields of the sent form.
     """
 
     def read(field: FormField) -> Iterator[readers.Value]:

@@ -215,10 +215,10 @@ class _Delivery:
 
         :param requested: an identifier of the requested item.
         :param today: the day (UTC) of the access, on which embargoes depend.
-        :returns: three values. First, an identifier of the requested item. Second, the URL in the
-            acknowledgment, or "" if this Archive does not use it for the delivered item; a query or
-            a fragment may follow the Archive's URL, because a resolver appends the query of a
-            persistent URL. Third, whether the URL is that of a landing page.
+        :returns: an identifier of the requested item, the delivered URL, and whether this URL is
+            that of a landing page. The URL is "" if it is no URL that this Archive uses for the
+            delivered item; a query or a fragment at the end is not compared, because a resolver
+            appends the query of a persistent URL.
         :raises NotCounted: if the requested item is not in this Archive, or if no relation leads to
             the delivered item.
         """

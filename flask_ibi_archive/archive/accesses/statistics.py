@@ -50,8 +50,8 @@ class Period:
     :param label: the name of the period, such as ``2026-11-21``, ``2026-11`` or ``2026``.
     :param views: the number of accesses to metadata.
     :param downloads: the number of accesses to data.
-    :param double_clicks: the number of double clicks. Views and downloads do not include double
-        clicks.
+    :param double_clicks: the number of accesses that the same user repeated within 30 seconds.
+        Views and downloads include only the last of such accesses.
     :param robots: the number of accesses by robots. Views and downloads do not include accesses by
         robots.
     """

@@ -308,12 +308,12 @@ class IdentificationServer:
     def _check_references(self, record: records.Record, before: records.Record | None) -> None:
         """Check that a record refers to nothing that belongs to others in this Archive.
 
-        A foreign alias would lead readers of another identifier to the item, and a relation would
-        appear on the page of the other item, also if that item is deposited later. Relations to
-        items of other Archives are allowed.
+        Otherwise, a program could add an identifier of somebody else as an alias of an item, or
+        let a relation to the item appear on somebody else's page, also if the page is made later.
+        Relations to items of other Archives are allowed.
 
-        :raises FieldError: if a new reference is neither to an identifier of the program nor to
-            another Archive.
+        :raises FieldError: if a new alias or relation is an identifier that belongs to others in
+            this Archive.
         """
         unchanged = () if before is None else (*before.aliases, *list_related(before).values())
         for number, alias in enumerate(record.aliases):

@@ -58,8 +58,8 @@ class Content:
     def is_current(self, path: Path) -> bool:
         """Return whether a file on disk still has this content, without reading the file.
 
-        If the content was copied from this path, it also counts as current when the file is gone,
-        or cannot be examined.
+        Only the size and the time of change are compared. The result is False if the content was
+        not copied from this path, and True if the file is gone or cannot be examined.
         """
         source = self.source
         if source is None or source.path != quote(os.fsencode(path)):

@@ -189,12 +189,13 @@ class Relations:
     # --- references ------------------------------------------------------------------------------
 
     def rewrite(self, names: Mapping[str, Iterable[str]]) -> dict[str, str | None]:
-        """Replace references to any identifier of new or changed items by their primary forms.
+        """Replace each identifier of new or changed items, in all relations, by the primary form.
 
         Call this method before the new identifiers are stored.
 
         :param names: all identifiers of each item, by its primary form.
-        :returns: the language of each item that is in a group of translations, by primary form.
+        :returns: the primary form of each of these items that is in a group of translations, with
+            the language that the group states for the item.
         :raises RuleBroken: rule 8, if two groups contain an item in different languages.
         """
         primary = {text: ibi for ibi, texts in names.items() for text in texts}

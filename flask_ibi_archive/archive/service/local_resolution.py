@@ -156,7 +156,7 @@ def _find_moved(archive: Archive, asked: Sequence[Identifier]) -> ItemView | Non
 
 
 def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
-    """Return an item if it was removed and no other Archive may have it; otherwise None."""
+    """Return a removed item, unless another Archive is known to have the Original; else None."""
     item = archive.get(ibi.text)
     if item is None or item.record.state != State.DELETED or item.record.original_elsewhere:
         return None

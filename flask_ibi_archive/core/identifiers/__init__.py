@@ -10,8 +10,8 @@ In the first two forms, the prefix names the server that assigned the identifier
 the date of the assignment. One item may have two identifiers: a repository name, and an IBIp or a
 legacy identifier.
 
-- The module ``grammar`` contains the pattern of each form. It builds identifiers from a server and
-  a date, and decodes the prefix and the suffix of an IBIp.
+- The module ``grammar`` contains the pattern of each form, and the canonical case of an identifier.
+  It builds identifiers from a server and a date, and decodes the prefix and the suffix of an IBIp.
 - The module ``parse`` parses a text as an identifier of any form, explains what is wrong with other
   texts, suggests a repair, and decodes an identifier into server and date.
 - The module ``dates`` chooses the dates of new suffixes, and converts dates.

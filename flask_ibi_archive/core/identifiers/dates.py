@@ -3,7 +3,7 @@
 A date is a ``Fraction`` of POSIX seconds in UTC. A float cannot represent a tenth of a second
 exactly. A small error in a date would change the identifier that contains the date.
 
-Each suffix needs another date. If no date is free, the caller must wait. The standard calls the
+Each suffix needs a different date. If no date is free, the caller must wait. The standard calls the
 module that gives out these dates the temporal distributor. The functions compute the date and the
 wait. The caller reads the clock, waits, and stores the last date. The granularity is the smallest
 difference between two dates: 60, 1, 1/10, 1/100 ... seconds. One step is one granularity. The

@@ -7,7 +7,8 @@ database and no network.
 - ``pairs``: the text of queries and of answers.
 - ``messages``: the requests of a resolver to an Archive, and the answer of the Archive.
 - ``inclusion``: the registration of an Archive with a resolver: keys, e-mails and requests.
-- ``relations``: relations such as ``.lastedition``, and the verbs that request them.
+- ``relations``: relations such as ``.lastedition``, the verbs that request them, and the targets
+  that they have for an item.
 - ``url_list``: the answer to a urlRequest: which relations it contains, and the URL of each target
   (page, file, list of files or metadata). ``catalogue_items``: the items that it describes.
 - ``states``: the states of an item, and the transitions between them.
