@@ -164,7 +164,7 @@ class Archive:
         return Claims(self)
 
     def number_changes(self, connection: Connection) -> tuple[datetime, bool]:
-        """Give numbers to committed changes of items, so that harvesters and resolvers see them.
+        """Assign numbers to committed changes of items, so that harvesters and resolvers see them.
 
         :returns: the end of the change log, and whether there may be more changes without numbers;
             see items/changes.py.

@@ -165,7 +165,7 @@ Describe = Callable[[sa.Connection, Sequence[int]], Mapping[int, Appearance]]
 
 
 def renew(connection: sa.Connection, archive_id: int, items: Collection[int] | None = None) -> None:
-    """Give items new numbers when changes are numbered next, even if readers see no difference.
+    """Let items get new numbers with the next changes, even if readers see no difference.
 
     :param items: the row IDs; None: all items.
     """
@@ -203,7 +203,7 @@ def move_end(connection: sa.Connection, archive_id: int, now: datetime) -> tuple
 def number_changes(
     connection: sa.Connection, archive_id: int, now: datetime, limit: int, describe: Describe
 ) -> tuple[datetime, bool]:
-    """Give numbers to the oldest committed changes.
+    """Assign numbers to the oldest committed changes.
 
     :param now: the current time in whole seconds.
     :param limit: the largest number of changed items to process.

@@ -388,7 +388,7 @@ def count_holders(connection: sa.Connection, archive_id: int, prefix: str) -> in
 
 
 def free_keys(connection: sa.Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
-    """Take the keys from items and reservations, so that others can have the keys.
+    """Remove the keys from items and reservations, so that others can have the keys.
 
     A deleted item has no key afterwards. The key of another item, or of a reservation, is made
     unique by an appended identifier. So it still begins with the name of the table, by which

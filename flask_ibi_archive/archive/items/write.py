@@ -575,7 +575,7 @@ def _rename(record: Record, primary: Mapping[str, str]) -> Record:
 
 
 def _assign_language(record: Record, languages: Mapping[str, str | None]) -> Record:
-    """Give a new item the language that the records of other items list for it.
+    """Set the language of a new item that the records of other items list for it.
 
     :param languages: the languages of the items that are in groups, by primary form.
     :raises RuleBroken: rule 8, if the record states another language.

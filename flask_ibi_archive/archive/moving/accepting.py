@@ -176,7 +176,7 @@ class Acceptor:
         self._refuse_items(items, page.refused)
 
     def _accept(self, items: Sequence[OfferedRecord]) -> None:
-        """Take a page of items: store them with their files, and ask the giver to switch them."""
+        """Store a page of items with their files, and ask the giver to switch them."""
         with self.context.reading() as store:
             page = Page(store, self.offer.giver, items)
             present = store.get_contents_of(page.ids.values())
